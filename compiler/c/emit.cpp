@@ -1,5 +1,5 @@
-// A plan as one C file: a function for each phase and rollup, and one that calls them in order. Knows
-// the plan and the embedded prelude.
+// Writes a plan as one C file: a function per phase and rollup, and one that calls them in order. Knows the
+// plan and the embedded prelude.
 #include "compiler/c/emit.hpp"
 
 #include <algorithm>
@@ -54,14 +54,14 @@ class Emitter {
   static std::string suffix(const plan::Reduction& r) {
     return fmt::format("{}_{}", info(reduction_combiner(r.op)).name, name(r.dtype));
   }
-  // The family of functions that folds such values.
+  // Returns the name of the function family that folds these values.
   static std::string reducer(const plan::Reduction& r) {
     return r.op == Op::reduce_any ? "sf_fold_any" : "sf_fold_" + suffix(r);
   }
   static std::string entry(std::string_view table, int32_t index, DType t, std::string_view place) {
     return fmt::format("(({}*)ctx->{}[{}])[{}]", memory_type(t), table, index, place);
   }
-  // The member at hand.
+  // Returns the index of the current member.
   static std::string_view place(Granularity g) {
     return g == per::step ? "0" : g == per::tensor ? "tensor_index" : info(g).name;
   }
@@ -118,7 +118,7 @@ class Emitter {
     out_.open(fmt::format("void {}(const sf_context* ctx{})", name, more));
   }
 
-  // The code of the tensor at hand and of its group.
+  // Writes the code of the current tensor and of its group.
   void enter_tensor(const plan::Uniform& code) {
     if (code.has(per::group)) out_.line("const uint32_t group = tensor->group;");
     emit_code(code.of(per::group));
@@ -201,7 +201,7 @@ class Emitter {
     return block == 1 ? std::string(elements) : fmt::format("{} / {}", elements, block);
   }
 
-  // The number of the chunk's first value among those of its tensor.
+  // Returns the index of the chunk's first value among those of its tensor.
   static std::string first_value(Granularity at) {
     if (!needs_rows(at)) return shared("chunk->begin", block_of(at));
     std::string per_row =
@@ -217,7 +217,7 @@ class Emitter {
                        plan_.base_of(at));
   }
 
-  // An array, and where in it the chunk's part begins.
+  // Returns an array, and the position of the chunk's first value in it.
   std::pair<std::string, std::string> place_of(const plan::Array& a) const {
     using Owner = plan::Array::Owner;
     std::string first = first_value(a.at);

@@ -1,4 +1,4 @@
-// Types, literals and ops as C expressions over the prelude. Knows ir's types and ops, and fmt.
+// Writes types, literals and ops as C expressions over the prelude. Knows ir's types and ops, and fmt.
 #include "compiler/c/ops.hpp"
 
 #include <cmath>
@@ -18,7 +18,7 @@ std::string memory_type(DType t) {
 }
 
 namespace {
-// So that it may follow a minus.
+// Parenthesises a negative literal, so that it may follow a minus.
 std::string signed_literal(const std::string& text) {
   return text[0] == '-' ? "(" + text + ")" : text;
 }

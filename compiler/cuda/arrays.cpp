@@ -1,4 +1,4 @@
-// CUDA text of where a chunk's part of an array begins. Knows the plan and the kernel ABI.
+// CUDA text of the address of a chunk's part of an array. Knows the plan and the kernel ABI.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ bool is_aligned_alone(const Emission& e, const plan::ArrayUse& use) {
 
 std::string store_condition(const Emission& e, const plan::ArrayUse& use, const plan::Store& s) {
   const plan::Array& a = e.plan.array(use);
-  // Its rows may be done by several, at once; what is combined row by row is stored with each.
+  // Several workers may process its rows at once. Values combined row by row are stored with each row.
   bool once = needs_rows(a.at) && !a.is_combined();
   std::string rows = once ? fmt::format("if (line % {} == 0) ", a.at.rows) : "";
   return s.predicate == kNone ? rows : rows + fmt::format("if ({}) ", e.name(s.predicate));

@@ -1,4 +1,4 @@
-// CUDA text of the element loop: tiles are loaded, computed and stored. Knows the plan.
+// CUDA text of the element loop: it loads, computes and stores tiles. Knows the plan.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -26,7 +26,7 @@ class BodyEmitter {
     for (const auto& [operand, x] : short_way_.finite_checks) {
       e_.out.line(fmt::format("float most_{} = 0;", e_.name(operand)));
     }
-    // Read once: a store might change it, for all that a compiler knows.
+    // Read it once: as far as the compiler knows, a store might change it.
     if (uses(Op::element_index)) {
       // NVRTC does not know that chunks of blocks begin with one.
       bool begins_with_one = has_blocks() && !e_.plan.has_rows;
@@ -38,7 +38,7 @@ class BodyEmitter {
       e_.out.line("const i64 position = i64(tensor.offset + chunk.begin);");
       e_.out.line("const u32 drawn_id = tensor.id;");
     }
-    // With blocks the threads of a warp stay together.
+    // With blocks, the threads of a warp must stay together.
     if (has_blocks()) {
       e_.out.line(fmt::format("const i32 last = (length + {0}) & ~{0};", kWarpElements - 1));
     }
@@ -63,7 +63,7 @@ class BodyEmitter {
   std::string name(const Array& a) const { return e_.array_name(a); }
   // The rows of a tile if rows are combined in the array: a load in the first of them gives the identity.
   int32_t combined_rows(const Array& a) const { return plan::combined_rows(e_.plan.array(a), a); }
-  // `loaded`, but where that gives the identity.
+  // Returns `loaded`, or the identity in a first row.
   std::string or_identity(const Array& a, const std::string& loaded) const {
     int32_t rows = combined_rows(a);
     if (rows == 0) return loaded;
@@ -73,11 +73,11 @@ class BodyEmitter {
 
   int elements() const { return tile_ * tiles_; }
 
-  // Whether the tiles that a thread has at once lie inside of the chunk.
+  // Whether the tiles that a thread processes at once are known to lie inside of the chunk.
   enum class Tiles { any, whole };
 
-  // The tiles follow the alignment of the array with most traffic; the others are accessed whole
-  // where they share it.
+  // The tiles follow the alignment of the array with most traffic. Other arrays with the same alignment are
+  // accessed in whole tiles, too.
   void emit_pointers() {
     for (const Array& a : body_.arrays) {
       e_.out.line(fmt::format("u64 p_{} = address_of({});", name(a), array_base(e_, a)));
@@ -108,7 +108,7 @@ class BodyEmitter {
   }
   // Whether anything depends on tiles being whole.
   bool asks() const { return short_way_.exists || !streamed().empty(); }
-  // Arrays of one value an element. Their pointers go along with the tiles.
+  // Returns the arrays with one value per element. Their pointers advance with the tiles.
   std::vector<const Array*> streamed() const {
     std::vector<const Array*> out;
     for (const Array& a : body_.arrays) {
@@ -133,15 +133,15 @@ class BodyEmitter {
   std::string alone(const Array& a) const {
     return is_aligned_alone(e_, a) ? ", aligned_" + name(a) : "";
   }
-  // Words that hold the array's elements.
+  // Declares words that hold the array's elements.
   std::string words(std::string_view what, const Array& a) const {
     return fmt::format("u32 {}_{}[{}]{};", what, name(a),
                        static_cast<size_t>(elements()) * size_of(a.dtype) / 4,
                        combined_rows(a) > 0 && what == "in" ? " = {}" : "");
   }
 
-  // One turn of the loop. Tiles inside of the chunk, which most are, are asked for once and for all
-  // arrays: a branch for each would take longer than the accesses.
+  // Writes one turn of the loop. One branch for all arrays tests whether the tiles are inside of the chunk,
+  // as most are; a branch per array would take longer than the accesses.
   void emit_turn() {
     if (asks()) emit_question();
     // Values of blocks that are loaded, or computed from loads alone, come first, so no load waits for another.
@@ -187,7 +187,7 @@ class BodyEmitter {
           fmt::format("p_{} += bytes_of<{}>({} * stride);", name(*a), c_type(a->dtype), tiles_));
     }
   }
-  // Declares what loads fill.
+  // Declares the words that loads fill.
   std::vector<const Array*> emit_words() {
     std::vector<const Array*> loaded = streamed();
     std::erase_if(loaded, [](const Array* a) { return !a->loaded; });
@@ -275,8 +275,8 @@ class BodyEmitter {
   }
   void emit_mask(Id m) { e_.out.line(fmt::format("mask_{0} |= u32({0}) << e;", e_.name(m))); }
 
-  // A body with blocks: loops over tiles, each within one block of every size, and over elements.
-  // What other loops need stands in arrays of registers, kept_NAME.
+  // In a body with blocks, there are loops over tiles, each within one block of every size, and over
+  // elements. Values that other loops need are kept in register arrays kept_NAME.
   void declare_kept() {
     for (const plan::Inst& inst : body_.code) {
       if (!inst.kept) continue;
@@ -367,7 +367,7 @@ class BodyEmitter {
     return std::any_of(body_.code.begin(), body_.code.end(),
                        [&](const plan::Inst& inst) { return inst.op == op; });
   }
-  // A reduction asks whether an element is the chunk's, unless all are.
+  // A reduction tests whether an element belongs to the chunk, unless all do.
   bool needs_position(bool is_short) const {
     if (!is_short && !body_.reductions.empty()) return true;
     return std::any_of(body_.code.begin(), body_.code.end(), [&](const plan::Inst& inst) {
@@ -426,7 +426,7 @@ class BodyEmitter {
     }
   }
 
-  // Element-domain predicates of stores.
+  // Returns the per-element predicates of stores.
   ValueSet masks() const {
     ValueSet out;
     for (const plan::Store& s : body_.stores) {

@@ -1,4 +1,4 @@
-// A plan as one CUDA C++ translation unit: the kernel skeletons around the phases. Knows the plan
+// Writes a plan as one CUDA C++ translation unit: the kernels' skeletons around the phases. Knows the plan
 // and the embedded prelude.
 
 #include "compiler/cuda/emit.hpp"
@@ -43,7 +43,7 @@ class KernelEmitter {
   bool is_cooperative() const { return plan::blocks_wait(e_.plan, kernel_); }
   bool finishes() const { return &kernel_ == &e_.plan.kernels.back(); }
   bool writes_lines() const { return finishes() && plan::writes_lines(e_.plan); }
-  // The one of the launch that finishes; -1: that has none.
+  // Returns the phase of the launch that finishes; -1 if that launch has no phase.
   int32_t phase_at_end() const {
     bool alone = kernel_.phase_count == 0 || plan::launches_behind(e_.plan, kernel_) > 0;
     return alone ? -1 : end() - 1;
@@ -68,7 +68,7 @@ class KernelEmitter {
     return false;
   }
 
-  // Every constant that the kernel's lines name.
+  // Writes every constant that the kernel's lines name.
   void emit_constants() {
     ValueSet used;
     auto add = [&](Id v) {
@@ -182,7 +182,7 @@ class KernelEmitter {
   const plan::Kernel& kernel_;
 };
 
-// Storage types that the plan meets and the prelude does not declare.
+// Declares storage types that the plan uses and the prelude does not declare.
 std::string storage_types(const KernelPlan& plan) {
   DTypeSet met;
   for (const plan::Value& v : plan.values) met = met | v.dtype;

@@ -1,5 +1,5 @@
-// CUDA text of what stands behind a phase: slots to results, and reductions of values between step
-// and element; by the last block or, of what there may be many, by all of a grid. Knows the plan.
+// CUDA text behind a phase: folds slots to results, and reduces values coarser than elements. The last
+// block does this, or all blocks of the grid if there may be many values. Knows the plan.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ std::string array_of(const Emission& e, std::string_view table, int32_t r) {
   return fmt::format("global<{}>(ctx.step.{}, {})", reduction_type(e.plan.reduction(r)), table, r);
 }
 
-// The first member of each tensor.
+// Returns the first member of each tensor.
 std::string members_begin(Granularity g) {
   return fmt::format("ctx.step.parts[{}].begin",
                      abi::partition_index(number_of(g), number_of(per::tensor)));

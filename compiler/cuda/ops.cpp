@@ -1,4 +1,4 @@
-// Ops as C++ expressions over the prelude. Knows ir and fmt.
+// Writes ops as C++ expressions over the prelude. Knows ir and fmt.
 #include "compiler/cuda/ops.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// What of a body's code has a shorter way: for tiles that lie inside of the chunk, for two
-// roundings at once, for divisions by one value. Knows the plan.
+// Finds shorter code for parts of a body: for tiles that lie inside of the chunk, for two roundings at
+// once, and for divisions by one value. Knows the plan.
 #include <algorithm>
 
 #include "compiler/cuda/ops.hpp"
@@ -15,7 +15,7 @@ const plan::Inst* made_by(const plan::Body& body, Id v, Op op) {
   return nullptr;
 }
 
-// The value whose finiteness is all that the reduction asks for; kNone if it asks for something else.
+// Returns the value whose finiteness is all that the reduction needs; kNone if it needs anything else.
 Id finite_check(const Emission& e, const plan::Body& body, const plan::Combine& c) {
   if (e.plan.reduction(c.reduction).op != Op::reduce_any) return kNone;
   const plan::Inst* no = made_by(body, c.operand, Op::logical_not);

@@ -1,4 +1,4 @@
-// CUDA text of step, group and tensor values. Knows the plan.
+// CUDA text of per-step, per-group and per-tensor values. Knows the plan.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -9,12 +9,12 @@
 namespace stepfuse::cuda {
 namespace {
 
-// Which element of a per-step, per-group or per-tensor array belongs to the chunk at hand.
+// Returns the index of the current chunk's value in a per-step, per-group or per-tensor array.
 std::string_view place(Granularity g) {
   return g == per::step ? "0" : g == per::tensor ? "tensor_index" : info(g).name;
 }
 
-// The word of an argument.
+// Returns the expression for the word of an argument.
 std::string argument(const ArgLayout& args, Granularity domain, int32_t word) {
   if (domain == per::step) return fmt::format("step_arg(ctx, {})", word);
   std::string row = domain == per::group
@@ -36,7 +36,7 @@ std::string uniform_expression(const Emission& e, const plan::Inst& inst) {
                      inst.index, place(at));
 }
 
-// Shared structs have no byte that nobody writes: the compiler joins loads across such gaps.
+// Shared structs have no unwritten bytes, because the compiler joins loads across such gaps.
 size_t field_size(const Emission& e, Id v) { return std::max<size_t>(4, size_of(e.plan[v].dtype)); }
 std::string_view field_type(const Emission& e, Id v) {
   DType t = e.plan[v].dtype;

@@ -1,5 +1,5 @@
-// What small blocks share, for as many of them at once as a vector has lanes. Knows the plan and
-// the reduction order.
+// Computes values of small blocks for as many blocks at once as a vector has lanes. Knows the plan and the
+// reduction order.
 #include <algorithm>
 #include <array>
 
@@ -8,10 +8,11 @@
 namespace stepfuse::llvm {
 namespace {
 
-constexpr int kQuarter = 4;  // lanes between which processors move values soonest
+constexpr int kQuarter = 4;  // processors move values fastest within this number of lanes
 
-// Lanes of two vectors, in which a block has `width` neighbours: the lower (or upper) half of each
-// block's, the second vector's behind the first one's, in each quarter where blocks are no larger.
+// Returns the lower (or upper) halves of the blocks in two vectors, where a block has `width` adjacent
+// lanes. Within a quarter, or the vector if blocks are larger, the second vector's halves follow the
+// first's.
 std::vector<int> halves(int lanes, int width, bool upper) {
   std::vector<int> from;
   int part = width > kQuarter ? lanes : kQuarter;
@@ -38,7 +39,7 @@ bool BodyEmitter::goes_in_vectors(const plan::Pass& pass) const {
   });
 }
 
-// Each by halving, two vectors of blocks becoming one at each step.
+// Reduces each block by halving. Each step combines two vectors of blocks to one.
 std::string BodyEmitter::reduce_blocks(const plan::Inst& inst, const std::string& i) {
   const Kept& k = kept_.at(inst.operands[0]);
   fill_with_identities(inst, k, i, block_of(plan_[inst.value].at) * m_.lanes);

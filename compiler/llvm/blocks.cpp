@@ -1,9 +1,9 @@
 // A body with blocks, unit by unit. Knows the plan, the kernel ABI, and the reduction order.
 //
-// A unit is as many elements as the largest block may have, so that small blocks have long loops,
-// too; what a block, or a later level, needs of them is kept on the stack. Of the unit that a chunk
-// ends with, the arrays are copied to the stack and back, so that nothing outside the chunk is ever
-// touched.
+// A unit has as many elements as the largest possible block, so that small blocks have long loops, too.
+// Values that a block, or a later level, needs of it are kept on the stack. For the unfinished unit at a
+// chunk's end, the arrays are copied to the stack and back, so that nothing outside the chunk is ever
+// accessed.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -58,13 +58,13 @@ void BodyEmitter::emit_unit() {
   copy_unit(false);
 }
 
-// How many values of blocks, or vectors, the unit's elements make.
+// Returns the number of blocks, or vectors, that the unit's elements fill.
 std::string BodyEmitter::count_in_unit(int elements) {
   std::string up = f_.set("count", "add i64 {}, {}", unit_.size, elements - 1);
   return f_.set("count", "udiv i64 {}, {}", up, elements);
 }
 
-// Between the arrays and the stack, where the unit is the chunk's last one and not whole.
+// Copies between the arrays and the stack if the unit is the chunk's last one and not complete.
 void BodyEmitter::copy_unit(bool in) {
   f_.if_(in ? "unit.in" : "unit.out", unit_.ragged, [&] {
     for (const Stream& s : streams_) {
@@ -159,7 +159,7 @@ void BodyEmitter::fill_with_identities(const plan::Inst& inst, const Kept& k, co
   });
 }
 
-// Magnitudes and NaN are in the order of their bits; the identity's are a negative integer.
+// Magnitudes and NaNs sort like their bits as integers; the identity's bits are a negative integer.
 bool BodyEmitter::reduces_by_bits(const plan::Inst& inst) const {
   return inst.op == Op::reduce_max && kept_.at(inst.operands[0]).dtype == DType::f32 &&
          std::any_of(body_.code.begin(), body_.code.end(), [&](const plan::Inst& i) {
@@ -167,8 +167,8 @@ bool BodyEmitter::reduces_by_bits(const plan::Inst& inst) const {
          });
 }
 
-// By halving: the upper half of the vectors of block `i` is combined into the lower one, until
-// there is one.
+// Reduces by halving: combines the upper half of the vectors of block `i` into the lower half, until one is
+// left.
 std::string BodyEmitter::halved(const plan::Inst& inst, DType t, const std::string& i) {
   const Kept& k = kept_.at(inst.operands[0]);
   int block = block_of(plan_[inst.value].at);

@@ -1,4 +1,4 @@
-// The element code of one phase for one signature: a loop over the vectors of a chunk. Knows the
+// Emits the element code of one phase for one signature: a loop over the vectors of a chunk. Knows the
 // plan, the kernel ABI, and the expression table.
 #pragma once
 
@@ -14,10 +14,10 @@ namespace stepfuse::llvm {
 // Names of a chunk's fields, all i64.
 struct ChunkNames {
   std::string index, tensor, begin, length;
-  std::string position;      // of its first element in the full tensor
-  std::string scratch_base;  // of its tensor
-  std::string record;        // the tensor's, a ptr
-  std::string slot;          // of every reduction
+  std::string position;      // position of its first element in the full tensor
+  std::string scratch_base;  // the tensor's
+  std::string record;        // the tensor's record, a ptr
+  std::string slot;          // slot in every reduction
   // Set if rows are in order: the elements of each row of the tensor, the row in it, where the chunk begins in the row,
   // and the number of that column among all.
   std::string columns, line, in_line, column;
@@ -27,12 +27,12 @@ struct ChunkNames {
 class Storage {
  public:
   Storage(Function& function, int lanes) : f_(function), lanes_(lanes) {}
-  // 2,048 lanes of a reduction.
+  // Returns the 2,048 lanes of a reduction.
   const std::string& lanes(int reduction);
-  // One vector, for what a tensor has after its last whole vector.
+  // Returns one vector, for the elements after a tensor's last whole vector.
   const std::string& tail(size_t stream);
   const std::string& lanes_tail(int reduction);
-  // As many elements as the largest block has.
+  // Returns as many elements as the largest block has.
   const std::string& unit(std::string_view purpose, size_t number);
 
  private:
@@ -63,15 +63,15 @@ class BodyEmitter {
   void emit(const std::string& is_large);
 
  private:
-  // An array that the loop walks along.
+  // An array that the loop accesses.
   struct Stream {
     const plan::ArrayUse* use = nullptr;
     DType dtype = DType::f32;
     bool read_first = false;  // its old contents are needed
     std::string base, tail, pointer, address;
-    std::string in_place;  // of a body with blocks: the unit's part of the array
+    std::string in_place;  // in a body with blocks: the unit's part of the array
     std::string begins;    // set if rows are combined in it; i1: the chunk's row begins a tile
-    // Set for arrays that are only written: i1, whether stores go past the caches.
+    // Set for arrays that are only written: i1, whether stores bypass the caches.
     std::string streams, streams_in_pass;
   };
   // A reduction. If the order matters, as in floating-point sums, it has lanes in memory. Otherwise it has one vector,
@@ -83,19 +83,19 @@ class BodyEmitter {
     plan::Id operand = plan::kNone;
     Op op = Op::reduce_add;
     DType slot_dtype = DType::f32;
-    DType dtype = DType::f32;  // of the vector; bool is counted in i32
+    DType dtype = DType::f32;  // type of the vector; bool is counted in i32
     bool in_lanes = false;
     std::string array;
     std::string tail, pointer;  // in_lanes
   };
 
-  // A random number: what does not change along the chunk.
+  // A random number: the values that are the same for the whole chunk.
   struct Draw {
     std::string counter;
     std::vector<std::string> keys;  // [round]
   };
 
-  // A body with blocks: the unit at hand, and values on the stack.
+  // In a body with blocks: the current unit, and values on the stack.
   struct Unit {
     std::string first, left, ragged, size;  // i1 ragged: the chunk ends within the unit
   };
@@ -104,10 +104,10 @@ class BodyEmitter {
     DType dtype = DType::f32;
     int block = 1;
   };
-  // A divisor of a coarser domain.
+  // A divisor that is not per element.
   struct Divisor {
     std::string reciprocal;  // in every lane
-    std::string is_far;      // i1: divided by it is with the divider
+    std::string is_far;      // i1: dividing by it takes the divider
   };
 
   void collect();
@@ -153,8 +153,8 @@ class BodyEmitter {
   std::string reduce_block(const plan::Inst& inst, const std::string& i);
   int block_of(const Stream& s) const { return stepfuse::block_of(plan_.array(*s.use).at); }
   static int block_of(Granularity g) { return stepfuse::block_of(g); }
-  // Reading several arrays hides the memory's latency as well as it can be: what helps along one or two
-  // is then in the way.
+  // Reading several arrays hides the memory's latency well enough. Measures for one or two arrays would
+  // then be in the way.
   bool follows_few_streams() const { return streams_.size() <= 2; }
 
   void emit_passes();
@@ -174,14 +174,14 @@ class BodyEmitter {
   void set_register(const Reducer& r, const std::string& value);
   void reduce(const Reducer& r, const std::string& i);
   std::string identity(const Reducer& r) const;
-  // What the current element's values make of a vector of the reduction, in the active lanes.
+  // Combines the current element's values into a vector of the reduction, in the active lanes.
   std::string combine_next(const Reducer& r, const std::string& old);
   void emit_stores();
   void emit_stores(std::span<const size_t> stores);
   void store(size_t index, plan::Id predicate);
   void store_vector(const Stream& s, const std::string& value);
 
-  // What is left after the whole vectors.
+  // The elements after the last whole vector.
   bool keeps_tails_in_place() const;
   void emit_whole();
   std::string active_lanes(const std::string& tail);
@@ -223,7 +223,7 @@ class BodyEmitter {
   Unit unit_;
   std::map<plan::Id, Divisor> divisors_;
   std::map<size_t, std::string> narrowed_;  // uniform values in the type of the array, by store
-  std::string active_;                      // the lanes that are loaded and stored; "": all
+  std::string active_;                      // lanes that are loaded and stored; "": all
   bool uses_index_ = false;
   std::string vectors_count_, tail_count_, lane_count_, pass_position_;
 };

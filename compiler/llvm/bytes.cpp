@@ -1,9 +1,10 @@
-// Functions of a byte of memory, looked up for 64 of them at once, or one by one. Knows the plan
-// and the text vocabulary.
+// Functions of a loaded byte, looked up for 64 bytes at once, or one by one. Knows the plan and the text
+// vocabulary.
 //
-// A table of 256 floats are four tables of their bytes, each in four registers: one permutation
-// finds the bytes of 64 codes among 128. Then bytes of one float are brought together within each
-// quarter of the registers, so that the codes are first put where their floats come out in order.
+// A table of 256 floats is split into four tables of their bytes, each in four registers. One permutation
+// finds the bytes of 64 codes among 128. The bytes of one float are then brought together within each
+// quarter of the registers. Therefore the codes are first put into the order in which their floats come
+// out.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -13,7 +14,7 @@
 namespace stepfuse::llvm {
 namespace {
 
-constexpr size_t kCodes = 64;  // at once
+constexpr size_t kCodes = 64;  // codes at a time
 constexpr const char* kBytes = "<64 x i8>";
 
 std::string list_of(std::span<const uint8_t> bytes) {
@@ -32,7 +33,7 @@ auto turns(int lanes, bool upper) {
 
 }  // namespace
 
-// What byte `number` of the values is.
+// Looks up byte `number` of the values.
 std::string BodyEmitter::byte_of(const plan::ByteFunction& function, int number,
                                  const std::string& codes, const std::string& is_upper) {
   std::array<uint8_t, 256> bytes;
@@ -55,7 +56,7 @@ std::string BodyEmitter::byte_of(const plan::ByteFunction& function, int number,
                 kBytes, low);
 }
 
-// The unit's values of a function, to an array.
+// Writes the function's values for the unit to an array.
 void BodyEmitter::decode(const plan::ByteFunction& function, const Stream& stream,
                          const std::string& array) {
   f_.loop("codes", "0", count_in_unit(kCodes), [&](const std::string& i) {
@@ -87,7 +88,7 @@ void BodyEmitter::decode(const plan::ByteFunction& function, const Stream& strea
   });
 }
 
-// One by one, as loads take bytes for places.
+// Looks up one by one, with bytes as indices of loads.
 std::string BodyEmitter::look_up(const plan::ByteFunction& function, const Stream& stream) {
   const std::string& hint = name(function.value);
   std::string array = m_.constant(

@@ -26,20 +26,20 @@ float y_of(const CodeGuess& guess, float x) {
   return std::fma(std::abs(x), guess.scale, guess.grain);
 }
 
-// A number, and how many bounds are not above it.
+// A number, and how many bounds are at most that number.
 struct Bound {
   float x;
   int count;
 };
 
-// What a line is to be at y: between these.
+// The limits between which a line must lie at y.
 struct Gate {
   double y, low, high;
 };
 
 class Fit {
  public:
-  // `by_size`: the same bounds by their magnitudes.
+  // `by_size` has the same bounds, sorted by their magnitudes.
   Fit(std::span<const float> bounds, std::span<const Bound> by_size, float scale, int line_bits,
       int fraction_bits)
       : bounds_(bounds), by_size_(by_size) {
@@ -57,7 +57,7 @@ class Fit {
     float most = std::max(std::abs(guess_.low), std::abs(guess_.high)) * guess_.scale;
     if (most == 0 || !std::isfinite(most)) return false;
     int top = std::ilogb(most);
-    for (int end : {top, top + 1}) {  // so that y lies in so many binades
+    for (int end : {top, top + 1}) {  // both neighbours, so that y lies in enough binades
       int first = end - binades_ + 1;
       if (first < -126 || end > 126) return false;
       guess_.grain = std::ldexp(1.0F, first);
@@ -90,7 +90,7 @@ class Fit {
     return static_cast<int>(std::upper_bound(bounds_.begin(), bounds_.end(), x) - bounds_.begin());
   }
 
-  // The least magnitude whose y has these bits or more.
+  // Returns the smallest magnitude whose y has these bits or larger ones.
   float magnitude_of(uint32_t y) const {
     float x = std::max(0.0F, (of_bits(y) - guess_.grain) / guess_.scale);
     while (bits(y_of(guess_, x)) < y) x = std::nextafter(x, std::numeric_limits<float>::infinity());
@@ -98,9 +98,9 @@ class Fit {
     return x;
   }
 
-  // Where codes change and where the line ends: between two of these neither the code nor, as the
-  // line rises, the guess of it can go beyond theirs. A number below a negative bound may be the
-  // next line's first.
+  // Collects the points where the code changes and where the line ends. Between two such points, neither
+  // the code nor the guess leaves the range of their values there, because the line ascends. A number below
+  // a negative bound may be the first one of the next line.
   void collect(float first, float last, std::span<const Bound> within) {
     tested_.clear();
     gates_.clear();

@@ -46,7 +46,7 @@ Words words_of(std::string_view text) {
   return words;
 }
 
-// What "T.nan" stands for.
+// Returns the value of "T.nan" and the like.
 uint64_t column(DType t, std::string_view name) {
   const NarrowFormat f(t);
   const DTypeInfo& row = f.row;
@@ -67,13 +67,13 @@ uint64_t column(DType t, std::string_view name) {
   internal_error(fmt::format("expansions know no column T.{}", name));
 }
 
-// The word T becomes `type`, and T.name a column of its row in hexadecimal.
+// Replaces the word T by `type`, and T.name by a column of its row in hexadecimal.
 std::string with_type(std::string_view text, std::string_view type) {
   auto is_part = [&](size_t i) {
     return i < text.size() &&
            (std::isalnum(static_cast<unsigned char>(text[i])) != 0 || text[i] == '_');
   };
-  auto is_name = [&](size_t i) {  // of a value or a buffer, or inside of a word
+  auto is_name = [&](size_t i) {  // the word is a value's or buffer's name, or inside of a word
     return is_part(i) || text[i] == '.' || text[i] == '%' || text[i] == '@';
   };
   std::string out;
@@ -96,7 +96,7 @@ std::string with_type(std::string_view text, std::string_view type) {
 Program read_step(const std::string& text) {
   Program p = parse_unverified(text, "expansions/*.sf");
   for (const Diagnostic& d : find_violations(p)) {
-    // Operands and results may be of any type, also those that no argument and no state can have.
+    // Operands and results may have types that arguments and states cannot have.
     if (d.rule != 14 && d.rule != 15) {
       internal_error(fmt::format("expansion of {}: {} [V{}]", p.name, d.message, d.rule));
     }
@@ -104,7 +104,7 @@ Program read_step(const std::string& text) {
   return p;
 }
 
-// A part may compute more than its user takes.
+// A part may compute more than its user needs.
 void remove_unused(Expansion* e) {
   std::set<Id> used = {e->result};
   for (auto inst = e->code.rbegin(); inst != e->code.rend(); ++inst) {
@@ -113,7 +113,7 @@ void remove_unused(Expansion* e) {
   std::erase_if(e->code, [&](const Inst& inst) { return !used.contains(inst.value); });
 }
 
-// One expansion of concrete types: `types` are those of the operands and, last, of the result.
+// Reads one expansion for concrete types: `types` are those of the operands and, last, of the result.
 Expansion read(const std::string& op, const Words& types, const std::string& body) {
   std::string text = fmt::format("step @{} {{\nreport @result : {}\n", op, types.back());
   for (size_t i = 0; i + 1 < types.size(); ++i) {
@@ -148,8 +148,8 @@ Expansion read(const std::string& op, const Words& types, const std::string& bod
 
 using Key = std::tuple<Op, DType, DType>;
 
-// All of the files: headings "op NAME(types) -> type [: types]" and "part NAME", each followed by its
-// lines, which are read when somebody asks for the op: most kernels need a few of them.
+// The contents of the files: headings "op NAME(types) -> type [: types]" and "part NAME", each followed by
+// its lines. Lines are parsed when the op is first asked for, because most kernels need few of them.
 class Files {
  public:
   explicit Files(std::string_view text) {
@@ -168,7 +168,7 @@ class Files {
     finish();
   }
 
-  // Null where the op has none on these types.
+  // Returns null if the op has no expansion for these types.
   const Expansion* find(const Key& key) {
     auto found = index_.find(key);
     return found == index_.end() ? nullptr : get(&sections_[found->second]);
@@ -184,7 +184,7 @@ class Files {
     ~Section() { delete expansion.load(); }
 
     Words words;            // "op", its name and its types
-    std::string choice;     // what T stands for
+    std::string choice;     // the type that replaces T
     std::string_view body;  // lines of the file
     std::atomic<const Expansion*> expansion = nullptr;
   };
@@ -221,12 +221,12 @@ class Files {
     }
     auto made = std::make_unique<const Expansion>(
         read(s->words[1], {s->words.begin() + 2, s->words.end()}, with_type(body, s->choice)));
-    // Of several threads that read it at once, the first one's stays.
+    // If several threads parse it at once, the first result is kept.
     const Expansion* first = nullptr;
     return s->expansion.compare_exchange_strong(first, made.get()) ? made.release() : first;
   }
 
-  std::string_view heading_, body_;  // of the section at hand, when the files are taken apart
+  std::string_view heading_, body_;  // of the current section, while the files are split
   std::map<std::string, std::string_view> parts_;
   std::deque<Section> sections_;
   std::map<Key, size_t> index_;
@@ -237,7 +237,7 @@ Files& files() {
   return all;
 }
 
-// The needed ones of a plan, found by walking its code.
+// Collects the expansions that a plan needs by walking its code.
 class Needed {
  public:
   explicit Needed(const IsNative& is_native) : is_native_(is_native) {}

@@ -73,7 +73,7 @@ void Lines::declare_squares(const std::map<ValueId, int32_t>& reductions, Unique
   }
 }
 
-// A value of elements that stands for a part of reduction `v`.
+// Adds an element value that stands for a part of reduction `v`.
 Id Lines::add_value(ValueId v, std::string_view what, UniqueNames* names, KernelPlan* plan) const {
   std::string name = identifier(p_.names[static_cast<size_t>(v)]);
   plan->values.push_back({.name = names->unique(fmt::format("e_{}_{}", name, what)),

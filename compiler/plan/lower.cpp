@@ -30,7 +30,7 @@ static_assert(abi::kStripRows == kStripRows);
 
 namespace {
 
-// A value of a bound type is held as f32 outside of the element domain.
+// Returns the type that holds a value. Bound values that are not per element are held as f32.
 DType held(DType t) { return t == DType::bound ? DType::f32 : t; }
 
 class Lowering {
@@ -226,7 +226,7 @@ class Lowering {
 
   // --- bodies
 
-  // Which phase is the last to load an array.
+  // Finds the last phase that loads each array.
   void find_last_loads() {
     last_load_.assign(out_.arrays.size(), -1);
     for (size_t i = 0; i < s_.phases.size(); ++i) {
@@ -242,7 +242,7 @@ class Lowering {
     }
   }
 
-  // One body for all signatures whose types are equal in all that it touches.
+  // Makes one body for all signatures whose types are equal in everything that it touches.
   plan::Bodies lower_bodies(const Body& body) const {
     plan::Bodies out;
     if (body.empty()) return out;
@@ -289,7 +289,7 @@ class Lowering {
     for (const Kept& k : body.keeps) use(array_of(k)).stored = true;
 
     plan::Body out;
-    std::map<int32_t, int32_t> position;  // array -> its place in out.arrays
+    std::map<int32_t, int32_t> position;  // array -> its position in out.arrays
     for (const auto& [array, u] : uses) {
       position[array] = static_cast<int32_t>(out.arrays.size());
       out.arrays.push_back(u);
@@ -426,7 +426,7 @@ class Lowering {
   const Program& p_;
   KernelPlan out_;
   UniqueNames names_;
-  std::map<ValueId, int32_t> reduction_;  // -> its number
+  std::map<ValueId, int32_t> reduction_;  // reduction -> its number
   plan::Lines lines_;
   std::vector<int> last_load_;  // [array]
   std::map<DType, plan::Id> zeros_;

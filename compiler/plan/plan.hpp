@@ -28,8 +28,8 @@ using Id = int32_t;  // a value: an index of KernelPlan::values
 inline constexpr Id kNone = -1;
 
 struct Value {
-  std::string name;  // in the text: a letter for the granularity, '_' and what the step calls it
-  std::string text;  // its line in the step, for comments
+  std::string name;            // in the text: a letter for the granularity, '_' and the step's name
+  std::string text;            // its line in the step, for comments
   Granularity at = per::step;  // in a body, a column's value is an element's
   DType dtype = DType::f32;    // in a register; each body has its own types of element values
   bool is_constant = false;    // no code computes it: it is the literal
@@ -37,10 +37,10 @@ struct Value {
   friend bool operator==(const Value&, const Value&) = default;
 };
 
-// An array that bodies walk along.
+// An array that bodies access.
 struct Array {
-  // The owner of the memory says what `index` counts: the caller's buffers, scratch arrays of the unfused form,
-  // states, or reductions. A reduction has an array of results and one of partial results.
+  // The memory's owner, which decides what `index` counts: the caller's buffers, scratch arrays of the
+  // unfused form, states, or reductions. A reduction has an array of results and one of partial results.
   enum class Owner : uint8_t { caller, scratch, state, result, partial };
   std::string name;  // in the text
   std::string text;  // in comments: "@grad"
@@ -50,8 +50,8 @@ struct Array {
   uint32_t max_bytes = 0;
   Granularity at = per::element;
   bool scratch() const { return owner == Owner::scratch; }
-  // Whether a reduction combines rows in it, one after the other. In the first row of a tile a load then gives
-  // the identity.
+  // Whether a reduction combines rows in it one after the other. In the first row of a tile, a load then
+  // gives the identity.
   bool is_combined() const {
     return owner == Owner::partial || (owner == Owner::result && is_tile(at));
   }
@@ -73,7 +73,7 @@ struct State {
 // the code. The tree is filled up with the largest number to one less than a power of two.
 struct Table {
   std::string name, bounds_name;          // in the text
-  std::string slopes_name, offsets_name;  // with a guess
+  std::string slopes_name, offsets_name;  // only with a guess
   std::string text;                       // in comments: "@dynamic"
   std::vector<float> values, bounds;
   std::optional<CodeGuess> guess;
@@ -83,7 +83,7 @@ struct Table {
 // Computes the bounds, and a guess if there is one, from the values.
 void fill_bounds(Table* table);
 
-// Values of `from` are folded into the members of `to` that they belong to, in the canonical order of
+// Folds values of `from` to the members of `to` that contain them, in the canonical order of
 // ir/semantics/reduction.hpp.
 struct Reduction {
   Id value = kNone;  // the result has its name
@@ -91,8 +91,8 @@ struct Reduction {
   DType dtype = DType::f32;
   Granularity from = per::element;
   Granularity to = per::step;
-  // The values that are folded, one in each slot: pieces, strips, or the members of `from`. Without them rows are
-  // combined in the results themselves.
+  // The granularity of the values that are folded, one per slot: pieces, strips, or `from`. Empty if rows
+  // are combined in the results themselves.
   std::optional<Granularity> partials = per::piece;
   uint32_t partition = 0;  // of abi::Context::parts
   // It reduces elements in the first phase and depends on no other reduction, so ranks may exchange it.
@@ -103,15 +103,15 @@ struct Reduction {
 // The operand whose type, with the result's, decides what the op computes.
 constexpr size_t deciding_operand(Op op) { return op == Op::select ? 1 : 0; }
 
-// Computes one value.
+// An instruction that computes one value.
 struct Inst {
   Id value = kNone;
-  Op op = Op::cast;        // a source, a computed op, or a reduction: folded, or of a block
-  DType in = DType::f32;   // of the operand that decides
-  DType out = DType::f32;  // of the value
+  Op op = Op::cast;        // a source, a computed op, or a reduction (folded, or per block)
+  DType in = DType::f32;   // type of the deciding operand
+  DType out = DType::f32;  // type of the value
   std::array<Id, 3> operands = {kNone, kNone, kNone};
-  // arg: its word; read: the state; lookup and nearest: the table; a folded reduction: its number;
-  // load: of Body::arrays
+  // arg: its word; read: the state; lookup and nearest: the table; a folded reduction: its number; load:
+  // index in Body::arrays
   int32_t index = -1;
   bool kept = false;  // in a body: used in a later pass, so its values of a unit are kept
   bool is_result() const { return is_reduction(op) && index >= 0; }
@@ -135,7 +135,7 @@ inline std::optional<Array::Owner> owner_of(const Inst& inst) {
 using Uniform = Levels<Inst>;
 
 struct ArrayUse {
-  int32_t array = 0;  // of KernelPlan::arrays
+  int32_t array = 0;  // index in KernelPlan::arrays
   DType dtype = DType::f32;
   bool loaded = false;
   bool stored = false;
@@ -145,9 +145,9 @@ struct ArrayUse {
 };
 
 struct Store {
-  int32_t array = 0;  // of Body::arrays
+  int32_t array = 0;  // index in Body::arrays
   Id value = kNone;
-  DType from = DType::f32;  // its type where it is stored; the array's may be narrower
+  DType from = DType::f32;  // type of the stored value; the array's type may be narrower
   Id predicate = kNone;
   std::string text;
   friend bool operator==(const Store&, const Store&) = default;
@@ -266,7 +266,7 @@ struct Write {
 // The writes to the states of one granularity, and the code that each member needs for them.
 struct Writes {
   Granularity at = per::step;
-  Uniform code;  // without that of the step
+  Uniform code;  // without per-step code
   std::vector<Write> writes;
   friend bool operator==(const Writes&, const Writes&) = default;
 };
@@ -282,7 +282,7 @@ struct Finish {
 };
 
 struct KernelPlan {
-  std::string name;  // of the step
+  std::string name;  // the step's name
   Form form = Form::fused;
   std::vector<std::string> signatures;  // as text: "@grad=f16 @weight=f32"
   std::vector<Value> values;
@@ -291,9 +291,9 @@ struct KernelPlan {
   std::vector<State> states;
   std::vector<Table> tables;
   ArgLayout args;
-  std::vector<Reduction> reductions;  // index = number of slots and result array
+  std::vector<Reduction> reductions;  // index = number of its slots and results
   std::vector<Phase> phases;
-  std::vector<Kernel> kernels;  // the last one finishes; it may do only that
+  std::vector<Kernel> kernels;  // the last one finishes, and may do nothing else
   Finish finish;
   // Some value tells rows apart: chunks end where rows end, and pieces count from the beginning of a row.
   bool has_rows = false;
@@ -314,7 +314,7 @@ struct KernelPlan {
     return static_cast<size_t>(std::find(based.begin(), based.end(), g) - based.begin());
   }
   const Phase& phase(int32_t p) const { return phases[static_cast<size_t>(p)]; }
-  // The reductions of a phase with these partial results.
+  // Returns the reductions of a phase with these partial results.
   std::vector<int32_t> reductions_in(const Phase& p, std::optional<Granularity> partials) const {
     std::vector<int32_t> found;
     for (int32_t r : p.reductions) {
@@ -322,7 +322,7 @@ struct KernelPlan {
     }
     return found;
   }
-  // The reductions of a phase that leave something to fold.
+  // Returns the reductions of a phase that leave something to fold.
   std::vector<int32_t> folded_in(const Phase& p) const {
     std::vector<int32_t> found;
     for (int32_t r : p.reductions) {
@@ -334,7 +334,7 @@ struct KernelPlan {
     return std::any_of(p.reductions.begin(), p.reductions.end(),
                        [&](int32_t r) { return ordered_rows(reduction(r).to) > 0; });
   }
-  // Whether its chunks may be cut anywhere: nothing is reduced, row by row or at all.
+  // Whether its chunks may be cut anywhere, because nothing is reduced.
   bool may_split(const Phase& p) const { return rows_in_order == 0 && p.reductions.empty(); }
   // If rows have an order, any worker may still do any row of a phase that combines no rows, and any columns of a phase
   // that folds nothing along a row.
@@ -348,7 +348,7 @@ struct KernelPlan {
         std::count_if(arrays.begin(), arrays.end(), [](const Array& a) { return a.scratch(); });
     return static_cast<size_t>(n);
   }
-  // Whether it stands in bodies.
+  // Whether bodies compute it.
   bool is_element(Id v) const { return is_of_elements((*this)[v].at); }
   friend bool operator==(const KernelPlan&, const KernelPlan&) = default;
 };
@@ -379,7 +379,7 @@ inline bool blocks_wait(const KernelPlan& plan, const Kernel& kernel) {
   return plan.form == Form::fused && kernel.phase_count >= (plan.has_rows ? 1 : 2);
 }
 
-// Whether states of rows or columns are written.
+// Whether per-row or per-column states are written.
 inline bool writes_lines(const KernelPlan& plan) {
   return std::any_of(plan.finish.writes.begin(), plan.finish.writes.end(),
                      [](const Writes& w) { return splits_tensor(w.at); });
@@ -399,8 +399,8 @@ inline int32_t launches_behind(const KernelPlan& plan, const Kernel& kernel) {
 
 // Returns the instructions of `code` that `needed` depends on, and adds their operands to `needed`.
 std::vector<Inst> needed_code(const std::vector<Inst>& code, std::set<Id>* needed);
-// Drops the uniform code that neither the guard nor the bodies of a phase need: after a condition of sizes is
-// decided, some is dead.
+// Removes the uniform code of a phase that neither its guard nor its bodies need. Some is dead after a
+// condition on sizes is decided.
 void drop_unneeded(Phase* phase);
 
 // Divides the body into passes: sorts its code, sets `unit` and `passes`, and marks what is kept.
@@ -414,7 +414,7 @@ struct ByteFunction {
 };
 std::vector<ByteFunction> byte_functions_of(const KernelPlan& plan, const Body& body);
 
-// Internal consistency: throws std::logic_error (a bug of ours).
+// Checks the internal consistency; throws std::logic_error, because a violation is a bug of ours.
 void verify(const KernelPlan& plan);
 
 // Readable text of the whole plan (`--emit=plan`). Comments show the line of the step that a line comes from:

@@ -1,4 +1,4 @@
-// Readable text of a KernelPlan: `stepfuse dump --emit=plan`. Knows the plan and fmt.
+// Prints a KernelPlan: `stepfuse dump --emit=plan`. Knows the plan and fmt.
 #include <fmt/format.h>
 
 #include "compiler/plan/plan.hpp"
@@ -34,7 +34,7 @@ class Printer {
   void line(size_t depth, fmt::format_string<Args...> format, Args&&... args) {
     out_ += std::string(2 * depth, ' ') + fmt::format(format, std::forward<Args>(args)...) + '\n';
   }
-  // To the line that was just printed.
+  // Adds the step's line to the line that was printed last.
   void comment(std::string_view step_line) {
     if (comments_ == Comments::none) return;
     out_.pop_back();

@@ -1,5 +1,5 @@
-// Internal consistency of a KernelPlan: a violation is a bug of ours. Knows the plan, the kernel ABI
-// and fmt.
+// Checks the internal consistency of a KernelPlan; a violation is a bug of ours. Knows the plan, the kernel
+// ABI and fmt.
 #include <algorithm>
 #include <set>
 
@@ -54,7 +54,7 @@ class Verifier {
       require(seen.insert(name).second, "a name is one thing's");
     };
     for (const Value& v : plan_.values) {
-      if (!v.name.empty()) check(v.name);  // effects have none
+      if (!v.name.empty()) check(v.name);  // effects have no name
     }
     for (const Array& a : plan_.arrays) {
       check(a.name);
@@ -290,7 +290,7 @@ class Verifier {
   }
 
   const KernelPlan& plan_;
-  std::set<int32_t> made_;  // reductions, so far
+  std::set<int32_t> made_;  // reductions made so far
 };
 
 }  // namespace

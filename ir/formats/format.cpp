@@ -28,7 +28,7 @@ namespace {
   throw Error(ErrorKind::verify, fmt::format("format {}: {}", f.name, what));
 }
 
-// Where the text's first step ends.
+// Returns the end of the text's first step.
 size_t end_of_step(std::string_view text) {
   int depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -39,7 +39,7 @@ size_t end_of_step(std::string_view text) {
   return text.size();
 }
 
-// The buffer that stands for the value itself.
+// Returns the buffer that stands for the value itself.
 void check_value(const Format& f, const Program& p, Access access) {
   int slot = p.find_buffer("x");
   if (slot < 0) fail(f, fmt::format("@{} has no buffer @x, which is the value", p.name));
@@ -121,7 +121,7 @@ void check_pair(const Format& f) {
 
 // How the parts are named, which tensors have them, and what random numbers follow from.
 struct Wanted {
-  bool lower_bits = false;  // as with_lower_bits() names them
+  bool lower_bits = false;  // named as by with_lower_bits()
   uint64_t from = 0;        // smaller tensors keep the buffer itself
   RandomInputs random = {};
 };
@@ -180,7 +180,7 @@ class Rewriting {
     }
   }
 
-  // The parts stand where the buffer stood, behind itself where small tensors keep it.
+  // Declares the parts in the buffer's position, or behind the buffer if small tensors keep it.
   void declare() {
     to_.name = from_.name;
     to_.states = from_.states;
@@ -278,7 +278,7 @@ class Rewriting {
     return append({.op = Op::select, .type = load.type, .operands = {is_small_, itself, decoded}},
                   fresh("either"), loc);
   }
-  // Whether the tensor keeps the buffer itself.
+  // Asks whether the tensor keeps the buffer itself.
   void ask_size(SourceLoc loc) {
     Type count{DType::i64, per::tensor};
     ValueId size = append({.op = Op::element_count, .type = count}, fresh("elements"), loc);
@@ -313,7 +313,7 @@ class Rewriting {
     return append({.op = Op::bit_and, .type = flag, .operands = {predicate, is_large, kNoValue}},
                   fresh("is_written"), loc);
   }
-  // To every element the value that they share.
+  // Gives every element the value that they share.
   ValueId spread(ValueId x, SourceLoc loc) {
     Type flag{DType::boolean, per::element};
     ValueId place =
@@ -324,7 +324,7 @@ class Rewriting {
                   fresh("spread"), loc);
   }
 
-  // The number of a format's table among the step's, which has each once.
+  // Returns the index of a format's table among the step's tables, which contain each table once.
   int32_t table(const Table& wanted) {
     Table t = wanted;
     auto named = [&] {
@@ -339,7 +339,7 @@ class Rewriting {
     return place;
   }
 
-  // The code of @encode with `x` for @x, or of @decode; returns the value that is stored last.
+  // Inserts the code of @encode, with `x` for @x, or of @decode; returns the value that is stored last.
   ValueId inline_step(const Program& code, ValueId x, ValueId predicate, SourceLoc loc) {
     std::map<ValueId, ValueId> own;
     ValueId stored = kNoValue;
@@ -379,7 +379,7 @@ class Rewriting {
   const Format& format_;
   Wanted wanted_;
   int32_t slot_;
-  int32_t small_ = -1;  // the buffer itself, where small tensors keep it
+  int32_t small_ = -1;  // the buffer itself, if small tensors keep it
   ValueId is_small_ = kNoValue;
   Program to_;
   std::vector<int32_t> moved_;             // [buffer] its new number
@@ -396,7 +396,7 @@ Format parse_format(std::string_view given, std::string_view name,
   std::string chosen = choose(given, name, values);
   std::string_view text = chosen;
   size_t cut = end_of_step(text);
-  std::string rest(text);  // with the lines of the whole
+  std::string rest(text);  // with the line numbers of the whole text
   for (size_t i = 0; i < cut; ++i) {
     if (rest[i] != '\n') rest[i] = ' ';
   }

@@ -1,5 +1,5 @@
-// What an optimizer and the pieces around it write into: the builder, the options made definite,
-// and the values that they share. Knows ir only.
+// The vocabulary of recipes: the builder, the settled options, and the values that an optimizer and the
+// pieces around it share. Knows ir only.
 #pragma once
 
 #include <map>
@@ -17,23 +17,23 @@
 
 namespace stepfuse::recipes {
 
-// An argument with the value its peers default it to; without one, every launch must give it.
+// An argument with its peers' default. Without a default, every run must set it.
 struct ArgSpec {
   std::string name;
   std::optional<double> value;
   Type type = {DType::f64, per::group};
 };
 
-// The argument that says what an argument's value is multiplied by for a tensor.
+// Returns the name of the argument that holds an argument's factor per tensor.
 inline std::string scale_of(std::string_view arg) { return std::string(arg) + "_scale"; }
 
-// Options with every "unless asked" answered.
+// Options in which every default is decided.
 struct Settings {
   RecipeOptions options;
   DType model = DType::bf16;  // storage type of the low-precision copy
-  bool check = false;         // found_inf is looked for
+  bool check = false;         // the step computes found_inf
   bool skip_nonfinite = false;
-  bool skip_overflow = false;  // of the norm
+  bool skip_overflow = false;  // a step with an infinite norm is skipped
   bool norm = false;           // a norm is computed or given
   WeightDecay weight_decay = WeightDecay::none;
   std::optional<Format> weight_format;  // of the weights, or of their copies
@@ -53,7 +53,7 @@ struct Settings {
   }
 };
 
-// A buffer that the optimizer keeps, and its value from before the step in f32.
+// A buffer that the optimizer keeps, and its value before the step in f32.
 struct Kept {
   BufferRef buffer;
   Value value;
@@ -64,7 +64,7 @@ class Context {
   Context(Builder& builder, const Settings& settings) : b(builder), settings(settings) {}
 
   void declare(std::span<const ArgSpec> args);
-  Value arg(std::string_view name) const;  // as declared, f64 unless said otherwise
+  Value arg(std::string_view name) const;  // with its declared type, f64 by default
   Value arg32(std::string_view name);      // narrowed to f32, once
 
   // Constants, each made once.
@@ -74,43 +74,43 @@ class Context {
   Value i32(double v) { return constant(DType::i32, v); }
   Value narrow(Value v) { return b.cast(v, DType::f32); }
 
-  // Begins a classic stage, unless that is the one already.
+  // Starts a classic stage, unless it is the current one.
   void stage(std::string_view name);
 
-  // Declares and loads something kept, zero at first, in the storage type of the moments or f32.
+  // Declares and loads a moment, zero at first, in the storage type of the moments or f32.
   Kept moment(std::string_view name);
   Kept keep(std::string_view name, DType dtype);
   // Stores the new value if the step is good and `also` holds.
   void update(const Kept& kept, Value v, Value also = {});
-  // c.applied and `also`.
+  // Returns c.applied and `also`.
   Value applied_and(Value also);
 
-  // `v` where the tensor is counted, else zero; of the element domain.
+  // Returns `v` per element if the tensor is counted, and otherwise zero.
   Value if_counted(Value v);
 
-  // The tensor's count of good steps including this one, <i64>; stored if the step is good.
+  // Returns the tensor's count of good steps including this one, <i64>, and stores it if the step is good.
   Value count();
-  Value count_before();  // the same without this one
+  Value count_before();  // the same without this step
 
-  // The state that chooses random numbers, one i64 for the step.
+  // Returns the state that seeds random numbers, one i64 per step.
   Value seed();
-  // 32 random bits per element, others at each call. With the count of good steps, a skipped step draws nothing
-  // that the next one will not.
+  // Returns 32 random bits per element, different ones at each call. They depend on the count of good
+  // steps, so a skipped step and the next one draw the same bits.
   Value random_bits();
 
   Builder& b;
   const Settings& settings;
-  Value gradient;  // f32, after unscale and clip, negated for maximize
+  Value gradient;  // f32, after unscaling and clipping, negated for maximize
   BufferRef gradient_buffer;
   Value weight;             // f32, before the step
-  BufferRef weight_buffer;  // what it was loaded from
-  Value good;               // bool of the step domain; unset: every step is good
-  Value applied;            // good, and this tensor is to be updated; unset: always
-  Value counted;  // bool of the tensor domain: in the norm and the check; unset: every tensor
-  Value scale;    // f32, from before the step; see read_scale
+  BufferRef weight_buffer;  // the buffer that it was loaded from
+  Value good;               // bool per step; if unset, every step is good
+  Value applied;            // good, and this tensor is updated; if unset, always
+  Value counted;            // bool per tensor: in norm and check; if unset, all are
+  Value scale;              // f32, before the step; see read_scale
   StateRef scale_state;
-  Value next_scale;  // what this step leaves, if it updates the scale
-  // With a window: the micro-batches in it.
+  Value next_scale;  // the scale after this step, if it updates the scale
+  // With a window: the number of its micro-batches.
   Value micro_batches;
   StateRef micro_batches_state;
   RandomInputs random;               // of stochastic rounding
@@ -125,7 +125,7 @@ class Context {
   Value count_before_;
   Value count_;
   Value seed_;
-  int32_t streams_ = 1;  // of random numbers; 0 rounds the weights
+  int32_t streams_ = 1;  // number of random streams; stream 0 rounds the weights
   std::string stage_;
 };
 

@@ -1,4 +1,4 @@
-// Formats: how a buffer's values are kept in several arrays. Knows ir only.
+// Formats: buffers whose values are stored in several arrays. Knows ir only.
 #pragma once
 
 #include <optional>
@@ -56,8 +56,8 @@ Program with_format(const Program& program, std::string_view buffer, const Forma
 Program with_lower_bits(const Program& program, std::string_view buffer, const Format& format,
                         RandomInputs random = {});
 
-// A step that has @from, kept in one form, and makes @to, the same values in another. A form is a format
-// that the library has, or a storage type that floats are kept in.
+// Returns a step that reads @from, stored in one form, and writes @to, the same values in a different form.
+// A form is a built-in format or a float storage type.
 Program conversion(std::string_view from, std::string_view to);
 
 }  // namespace stepfuse

@@ -1,4 +1,4 @@
-"""torch's calls in torch's order, GradScaler and clip_grad_norm_, which may leave their work to the step."""
+"""Accepts torch's calls in torch's order, GradScaler and clip_grad_norm_, and may leave their work to the step."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from .scaler import on_device
 
 _torch_clip = torch.nn.utils.clip_grad_norm_
 _torch_clip_value = torch.nn.utils.clip_grad_value_
-_unscaled_later: weakref.WeakSet[Fused] = weakref.WeakSet()  # by a scaler, and perhaps stepped since
-_newest: Callable[[], Fused | None] = lambda: None  # of them
-_clipped_later: weakref.WeakSet[Fused] = weakref.WeakSet()  # even where no scaler is
+_unscaled_later: weakref.WeakSet[Fused] = weakref.WeakSet()  # unscaled by a scaler, and perhaps stepped since
+_newest: Callable[[], Fused | None] = lambda: None  # the newest of them
+_clipped_later: weakref.WeakSet[Fused] = weakref.WeakSet()  # their clipping is deferred even without a scaler
 
 
 class GradScaler(torch.amp.GradScaler):
     """torch.amp.GradScaler; with `defer_unscale=True` the unscaling becomes part of the step.
 
-    Then `unscale_` leaves the gradients as they are, `clip_grad_norm_` of this package reads them once, and the
-    optimizer's step unscales, clips and updates in one pass, or leaves all as it is where a gradient was inf or NaN.
-    That holds for the optimizers of this package without `max_norm=` and `scaler=`; others are unscaled as ever.
+    Then `unscale_` leaves the gradients unchanged, and `clip_grad_norm_` of this package reads them once. The optimizer's step
+    unscales, clips and updates in one pass, or changes nothing if a gradient was inf or NaN. This applies to the optimizers of
+    this package without `max_norm=` and `scaler=`; other optimizers are unscaled as usual.
 
     Args:
         device, init_scale, growth_factor, backoff_factor, growth_interval, enabled: as torch's.
-        defer_unscale: nobody looks at `.grad` between `unscale_` and `step`.
-        exact_skips: wait for the device before `optimizer.step()` and do not call it where the step is skipped, as
-            torch does; otherwise the device decides, and the optimizer's hooks run in any case.
+        defer_unscale: the program does not read `.grad` between `unscale_` and `step`.
+        exact_skips: wait for the device before `optimizer.step()`, and do not call it if the step is skipped, as torch
+            does. Otherwise the device decides, and the optimizer's hooks always run.
 
     Example:
         >>> scaler = stepfuse.torch.GradScaler(defer_unscale=True)
@@ -46,7 +46,7 @@ class GradScaler(torch.amp.GradScaler):
     """
 
     _native: Any = None
-    _factors: Mapping[str, float] = MappingProxyType({})  # the steps do not adapt the scale; update() does
+    _factors: Mapping[str, float] = MappingProxyType({})  # the steps do not adapt the scale, because update() does
 
     def __init__(self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
                  backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True, *,
@@ -54,8 +54,8 @@ class GradScaler(torch.amp.GradScaler):
         super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         self._defer_unscale = defer_unscale
         self._exact_skips = exact_skips
-        self._shared: Tensor | None = None  # _scale, where the steps read it
-        self._owed: list[Fused] = []  # unscaled, and perhaps not stepped
+        self._shared: Tensor | None = None  # _scale, once the steps read it
+        self._owed: list[Fused] = []  # unscaled, and perhaps not stepped yet
 
     def unscale_(self, optimizer: torch.optim.Optimizer) -> None:
         if not self._defers(optimizer):
@@ -105,7 +105,7 @@ class GradScaler(torch.amp.GradScaler):
     def update(self, new_scale: float | Tensor | None = None) -> None:
         owed, self._owed = self._owed, []
         for optimizer in owed:
-            if optimizer._deferred is not None and optimizer._deferred.scaler is self:  # it was not stepped
+            if optimizer._deferred is not None and optimizer._deferred.scaler is self:  # the optimizer was not stepped
                 found = optimizer._measure().found_inf()
                 if found is not None:
                     self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = {found.device: found}
@@ -127,20 +127,20 @@ class GradScaler(torch.amp.GradScaler):
         state["found_inf_per_device"] = {found.device: found}
 
     def _unscale_now(self, optimizer: Fused) -> None:
-        """After all, since somebody wants to see the gradients."""
+        """Unscales now, because the gradients are about to be read."""
         optimizer._deferred = None
         self._per_optimizer_states[id(optimizer)]["stage"] = OptState.READY
         super().unscale_(optimizer)
 
     def _share(self) -> None:
-        """Makes the scale that the steps read torch's; also where somebody has replaced that."""
+        """Shares torch's scale with the steps, also if it has been replaced."""
         if self._native is None:
             self._native = _core.Scaler(1.0, 2.0, 0.5, 1)  # only its scale is used
         elif self._shared is not None and self._scale is not self._shared:
             self._scale = self._shared.copy_(self._scale)
 
     def _attach(self, device: torch.device) -> None:
-        """Once a step was made with it."""
+        """Called once a step was made with it."""
         if self._shared is None:
             self._shared = on_device(self._native, device)
             self._share()
@@ -151,10 +151,10 @@ class GradScaler(torch.amp.GradScaler):
 
 def clip_grad_norm_(parameters: Fused | Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
                     error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
-    """torch.nn.utils.clip_grad_norm_, which leaves the clipping to the step where it may.
+    """torch.nn.utils.clip_grad_norm_, which leaves the clipping to the step if possible.
 
-    It may for the parameters of one optimizer whose unscaling a GradScaler deferred, or that patch_clipping was given;
-    and where such an optimizer is given in the place of its parameters. Returns the norm before clipping, on the device.
+    That is possible for all parameters of an optimizer whose unscaling a GradScaler deferred, or that was given to
+    patch_clipping(). The optimizer itself may also be given instead of its parameters. Returns the norm before clipping, on the device.
     """
     if isinstance(parameters, Fused):
         optimizer: Fused | None = parameters
@@ -180,7 +180,7 @@ def clip_grad_norm_(parameters: Fused | Tensor | Iterable[Tensor], max_norm: flo
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
-    """torch.nn.utils.clip_grad_value_, of unscaled gradients also where their unscaling was deferred."""
+    """torch.nn.utils.clip_grad_value_ on unscaled gradients, even if their unscaling was deferred."""
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     optimizer = _owner(parameters)
     if optimizer is not None and _is_scaled(optimizer):
@@ -189,9 +189,9 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
 
 
 def patch_clipping(*optimizers: Fused) -> None:
-    """Puts this package's clip functions in the place of torch.nn.utils', where trainers look for them.
+    """Installs this package's clip functions in torch.nn.utils, where trainers look for them.
 
-    Clipping all parameters of one of the optimizers given here is left to its step also where no scaler is.
+    Clipping all parameters of one of these optimizers is left to its step, even without a scaler.
     """
     torch.nn.utils.clip_grad_norm_ = clip_grad_norm_
     torch.nn.utils.clip_grad_value_ = clip_grad_value_
@@ -199,7 +199,7 @@ def patch_clipping(*optimizers: Fused) -> None:
 
 
 def _has(optimizer: Fused, parameters: list[Tensor]) -> bool:
-    """Whether its parameters are these, in order."""
+    """Returns whether the optimizer's parameters are exactly these, in order."""
     return _core.same_items([group["params"] for group in optimizer.param_groups], parameters)
 
 
@@ -208,9 +208,9 @@ def _is_scaled(optimizer: Fused) -> bool:
 
 
 def _owner(parameters: list[Tensor]) -> Fused | None:
-    """The optimizer that defers, and whose parameters with a gradient are all these.
+    """Returns the optimizer that defers and whose parameters with a gradient are exactly these.
 
-    One of whose parameters these are some others is unscaled now.
+    If these are only some of an optimizer's parameters, that optimizer is unscaled now.
     """
     newest = _newest()
     if newest is not None and _is_scaled(newest) and _has(newest, parameters):

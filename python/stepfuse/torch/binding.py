@@ -1,6 +1,6 @@
-"""An optimizer's parameters and state as what compiled steps work on: divided into parts, checked, made, bound.
+"""Divides an optimizer's parameters and state into parts, checks them, compiles a step per part, and binds it.
 
-Binding is one transaction: where it fails, parts and state are what they were, and the next step tries again.
+Binding is a transaction: if it fails, parts and state stay as they were, and the next step tries again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def new_walk() -> Any:
 
 
 def kept_states(made: Any) -> dict[str, tuple[str, int, int]]:
-    """Of what a program keeps beside arrays and step counts: type, domain, and the bits that it begins with."""
+    """Returns states of a program other than arrays and step counts: name to type, granularity and initial bits."""
     return {name: (dtype, domain, bits) for name, (dtype, domain, other, bits) in made.states().items()
             if not other and name not in OWN_STATES}
 
@@ -118,7 +118,7 @@ class Binding:
             raise _core.Error(f"the formula of {type(self.optimizer).__name__} has one value for several parameters, which "
                               f"must then be of one dtype and kind of group; here are {'; '.join(kinds)}")
         shared = len(made) > 1 or self.ranks is not None
-        for part in made:  # the last one adapts the scale, after the others have read it
+        for part in made:  # the last part adapts the scale, after the others have read it
             part.options = (*part.kind, *self.mode.options(shared, part is made[-1], not all(part.counted)))
         check_disjoint(type(self.optimizer).__name__, made)
         walk = new_walk()
@@ -170,7 +170,7 @@ class Binding:
             except ValueError as error:
                 raise ValueError(f"param_groups[{g}]: {error}") from None
             for i, (p, name) in enumerate(zip(group["params"], names_of(group, g))):
-                # The library steps each tensor without elements; torch only one with a gradient.
+                # The library steps every tensor without elements, torch only those with a gradient.
                 is_unused = id(p) not in known and not state.get(p) or not is_distributed(p) and p.numel() == 0
                 if p.grad is None and not self.optimizer._at_once and is_unused:
                     places.append((p, name, -1, 0))
@@ -196,12 +196,12 @@ class Binding:
         return known or Place(random_id(number, part_number(p)), 0, p.numel(), columns_of(p))
 
     def choices(self) -> list[tuple[Any, ...]]:
-        """What of the groups a binding stands on."""
+        """Returns what a binding depends on in the groups."""
         return [(*self.optimizer._options(g), *self.shared_options(g), *(g.get(n) for n in BINDING_OPTIONS))
                 for g in self.optimizer.param_groups]
 
     def shared_options(self, group: dict[str, Any]) -> list[str]:
-        """What of a group decides the program with any optimizer."""
+        """Returns a group's options that decide the program of any optimizer."""
         names = scaled(group)
         return [*([f"per-tensor={'|'.join(names)}"] if names else []), *recipe_options(group)]
 
@@ -220,7 +220,7 @@ class Binding:
         return (*options, *self.moments(group, p, tuple(options)))
 
     def moments(self, group: dict[str, Any], p: Tensor, options: tuple[str, ...]) -> list[str]:
-        """How its moments are kept: in a format but for small parameters, in one step. Where rows end within blocks in f32."""
+        """Returns the form of a parameter's moments: in a format, or in f32 for small parameters and rows that end within blocks."""
         kept = group.get("moments")
         if kept in (None, "f32"):
             return []
@@ -232,13 +232,13 @@ class Binding:
         return [f"moments={kept}", *([f"moments-below={least}"] if least > 0 else [])]
 
     def fits_blocks(self, kept: str, p: Tensor, place: Place, options: tuple[str, ...]) -> bool:
-        """Whether a parameter's moments may be in blocks, given what else cuts it: shards, or values of rows."""
+        """Returns whether a parameter's moments may be in blocks, given what else divides it: shards, or per-row values."""
         if is_distributed(p):
             return stored.fits_shards(kept, p)
         return stored.fits_rows(kept, place) or not has_rows(self.optimizer._recipe, options)
 
     def make_step(self, part: Part, old: Part | None, shared: bool, counts: dict[int, int]) -> None:
-        """Compiles it, with the numbers that it goes on from. `counts` are steps that were made so far, by the parameter's id."""
+        """Compiles a part's step with the numbers that it continues from. `counts` are steps made so far, by the parameter's id."""
         made = program(self.optimizer._recipe, part.options)
         check_whole(self.optimizer, part, made.text(), (*self.mode.sums(), "first_bad"), self.ranks is not None)
         scaler = self.mode.scaler
@@ -294,7 +294,7 @@ class Binding:
             part.step.write_state(name, [to_bits(x, dtype) for x in numbers])
 
     def of_lines(self, part: Part, name: str, dtype: str, first: float, count: Callable[[Tensor, int], int]) -> Tensor:
-        """What a step keeps of the parameters' rows, or columns, one behind the other; each parameter's state is its part of that."""
+        """Returns per-row or per-column values that a step keeps, one parameter after the other. Each parameter's state is its part of them."""
         state = self.optimizer.state
         counts = [count(p, place.columns) for p, place in zip(part.locals, part.places)]
         for p, is_gathered, mine, place in zip(part.params, part.gathered, part.locals, part.places):
@@ -333,7 +333,7 @@ class Binding:
                 arrays = weights
             elif name == "weight_scale":
                 arrays = [self.optimizer.state[p][name] for p in part.params]
-            elif buffer.is_output and name != "master":  # which is there before the first step
+            elif buffer.is_output and name != "master":  # the master exists before the first step
                 arrays = part.outputs[name] = [torch.empty_like(w, dtype=buffer.torch_dtype()) for w in weights]
             else:
                 arrays = [self.array(p, local(p).detach() if whole else w, label, name, buffer) if buffer.is_of(place) else None
@@ -348,18 +348,18 @@ class Binding:
         return weights
 
     def take_writes(self, p: Tensor) -> None:
-        """Takes into the parameter's master what somebody wrote to the parameter."""
+        """Takes what the program wrote to the parameter into its master."""
         stored.take_writes(self.optimizer.state[p], p)
 
     def forget_masters(self, part: Part, buffers: dict[str, Any]) -> None:
-        """A parameter that is stepped without a master would find that one outdated if it had masters again."""
+        """Drops masters of parameters that are stepped without one, because they would be outdated if used again."""
         if not stored.RESTS.keys() & buffers.keys():
             for p in part.params:
                 for name in stored.RESTS if p in self.optimizer.state else ():
                     self.optimizer.state[p].pop(name, None)
 
     def array(self, p: Tensor, weight: Tensor, label: str, name: str, buffer: stored.Buffer) -> Tensor:
-        """An array of a parameter's state, laid out as the weight; made, or made so, where it is not."""
+        """Returns an array of a parameter's state with the weight's layout. It is made or converted if necessary."""
         state = self.optimizer.state[p]
         have = None if state.get(name) is None else local(state[name])
         if have is not None:

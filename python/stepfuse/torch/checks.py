@@ -1,4 +1,4 @@
-"""What the optimizers refuse, by the parameter's name, before a step is made of it."""
+"""Refuses parameters and gradients that no step can take, and names the parameter."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check_memory(who: str, t: Tensor, name: str) -> None:
 
 
 def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...], elements: int, block: int) -> None:
-    """Refuses formats of a DTensor whose mesh cuts within its rows at other places than between blocks of that many elements."""
+    """Refuses formats for a DTensor whose mesh cuts its rows anywhere but between blocks of that size."""
     kept = [option for option in kind if option.startswith("moments=") and option[len("moments="):] not in DTYPES.values()]
     exempt = any(elements < int(option[len("moments-below="):]) for option in kind if option.startswith("moments-below="))
     if not kept or exempt or not is_distributed(p):
@@ -71,7 +71,7 @@ def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...], element
 
 
 def check_copies(who: str, groups: list[dict[str, Any]]) -> None:
-    """Of 8-bit copies with a scale (copy_scale=), whether there are any, and what else they go with."""
+    """Checks options for 8-bit copies with a scale (copy_scale=), if there are any."""
     scaled = [(index, group) for index, group in enumerate(groups) if group.get("copy_scale") is not None]
     for index, group in scaled:
         check_choice("copy_scale", group["copy_scale"], COPY_SCALES)
@@ -85,7 +85,7 @@ def check_copies(who: str, groups: list[dict[str, Any]]) -> None:
 
 
 def check_copy(who: str, p: Tensor, name: str, group: dict[str, Any]) -> None:
-    if group.get("copy_scale") is None or p.dtype == torch.float32:  # which is its own master
+    if group.get("copy_scale") is None or p.dtype == torch.float32:  # an f32 parameter is its own master
         return
     if p.dtype.itemsize != 1:
         raise TypeError(f"{who}: copy_scale= is of 8-bit parameters, and {name} is {p.dtype}: give it a group of its own with "

@@ -1,6 +1,6 @@
 """Runs the compiled steps of an optimizer's parameters and state.
 
-Everything is bound lazily, at the first step and whenever the walk says that something other than gradients changed.
+Everything is bound lazily: at the first step, and whenever the walk reports that something other than gradients has changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def combine(sums: list[dict[str, Tensor]], largest: bool) -> dict[str, Tensor]:
-    """What steps of parts have left, as of one step."""
+    """Combines the results of several parts' steps as if they were one step."""
     totals = {name: torch.stack([of_part[name] for of_part in sums]) for name in (sums[0] if sums else ())}
     return {name: t[0] if len(t) == 1 else t.amax() if largest else t.sum() for name, t in totals.items()}
 
@@ -38,15 +38,15 @@ class Engine(Binding):
 
     def __init__(self, optimizer: Owner) -> None:
         super().__init__(optimizer)
-        self.kept: dict[int, Tensor] = {}  # copies of gradients that lie otherwise, while a step may read them
+        self.kept: dict[int, Tensor] = {}  # copies of gradients with a different layout, while a step may read them
         self.pid = os.getpid()
-        self.captured: dict[int, int] = {}  # where a captured step reads the gradients, by their place in the walk
-        self.values: Mapping[str, float] = {}  # of the newest step's arguments that groups do not have
+        self.captured: dict[int, int] = {}  # addresses at which a captured step reads the gradients, by their index in the walk
+        self.values: Mapping[str, float] = {}  # the newest step's arguments that groups do not have
 
     # --- a step
 
     def measure(self, mode: Mode) -> None:
-        """The part of a deferred step that only reads gradients."""
+        """Runs the part of a deferred step that only reads gradients."""
         self.scan(mode, {})
         if self.to_compare is not None:
             self.agree()
@@ -54,8 +54,8 @@ class Engine(Binding):
         self.reduce()
 
     def run(self, mode: Mode, values: Mapping[str, float]) -> None:
-        """A step. `values` are those of the arguments that groups do not have, as far as they differ from the program's own."""
-        # What was measured and not stepped with is of other gradients.
+        """Runs a step. `values` are arguments that groups do not have, if they differ from the program's defaults."""
+        # Measurements that no step has used belong to earlier gradients.
         measured = self.measured and mode == self.mode
         self.scan(mode, self.kept if measured else {}, increment_versions if self.writes_weights else None)
         if self.to_compare is not None:
@@ -70,17 +70,17 @@ class Engine(Binding):
             part.step.run(self.walk, index, part.stream())
             stored.publish_scales(part)
             for p, copy in part.copies:
-                p.data.copy_(copy)  # `data`: autograd has been told of the step's write
+                p.data.copy_(copy)  # `data`: autograd already knows of the step's write
             part.early.clear()
         if self.gathered.wholes:
             self.gathered.scatter()
         if self.ranks is not None:
             self.ranks.step += 1
         self.measured = False
-        self.kept = {}  # only now: the CPU's kernels have read them; a GPU's allocator knows the stream
+        self.kept = {}  # the CPU's kernels have read them by now; a GPU's allocator knows the stream
 
     def scan(self, mode: Mode, kept: dict[int, Tensor], touch: Callable[[list[Tensor]], None] | None = None) -> None:
-        """Finds the gradients, and binds anew where anything else changed; `touch` is called with what will be stepped."""
+        """Finds the gradients, and binds again if anything else has changed. `touch` is called with the tensors that will be stepped."""
         if self.pid != os.getpid():
             raise _core.Error("this optimizer has made steps before the process was forked, and its threads stayed "
                               "behind: make a new one in the child, or start the child with 'spawn'")
@@ -106,7 +106,7 @@ class Engine(Binding):
             self.gathered.gather(self.walk, [dtype for _, _, _, dtype in self.order])
 
     def push_args(self, values: Mapping[str, float]) -> None:
-        """Gives the steps their arguments; those that may be captured read them from the device."""
+        """Gives the steps their arguments. Steps that may be captured read them from the device."""
         self.values = values
         capturing = self.is_capturing()
         if capturing:
@@ -133,11 +133,11 @@ class Engine(Binding):
             raise RuntimeError(f"{who}: a step whose norm is over several ranks cannot be captured: step outside of the graph")
 
     def find_gradients(self) -> dict[int, int | None]:
-        """The addresses of the gradients that the steps read in place; None: no gradient."""
+        """Returns the addresses of the gradients that the steps read in place; None stands for no gradient."""
         return {i: None if p.grad is None else local(p.grad).data_ptr() for i, (p, *_) in enumerate(self.order) if i not in self.kept}
 
     def prepare_replay(self, values: Mapping[str, float]) -> None:
-        """Takes what the groups say now to where the captured step reads it, and checks that it reads the gradients."""
+        """Copies the groups' current numbers to where the captured step reads them, and checks its gradients."""
         who = type(self.optimizer).__name__
         if not self.captured:
             raise RuntimeError(f"{who}: there is no captured step: call step() within torch.cuda.graph() first")
@@ -152,7 +152,7 @@ class Engine(Binding):
         self.push_args(values)
 
     def agree(self) -> None:
-        """Once, before the first step: ranks that differ would wait for each other, or their models would go apart."""
+        """Compares ranks once, before the first step: ranks that differ would wait for each other, or their models would diverge."""
         ranks, self.to_compare = self.to_compare, None
         self.compared = True
         # A rank without a share has counted no step itself, so the loaded count wins.
@@ -160,10 +160,10 @@ class Engine(Binding):
         ranks.agree(facts(self, ranks.step))
 
     def reduce(self) -> None:
-        """The first phase, and what it adds up over all parts and ranks."""
+        """Runs the first phase, and adds up its results over all parts and ranks."""
         pieces = self.optimizer._pieces if self.ranks is not None else None
         exchanged: list[dict[str, Tensor]] = []
-        if pieces is not None and pieces.observes:  # they stand from observe() of all tensors until reduce()
+        if pieces is not None and pieces.observes:  # pieces are available from observe() of all tensors until reduce()
             for index, part in enumerate(self.parts):
                 if self.measured or len(part.early) < len(part.params):
                     self.observe(index, 0, len(part.params))
@@ -194,18 +194,18 @@ class Engine(Binding):
                 part.sums[name].copy_(total)
 
     def ranks_of(self, part: Part) -> Ranks:
-        """Who shares the norm of a part's parameters."""
+        """Returns the ranks that share the norm of a part's parameters."""
         return self.meshes.get(part.key.mesh, self.ranks)
 
     def observe(self, index: int, first: int, count: int) -> None:
-        """The first phase of some tensors of a part, whose gradients lie where they did in the last step."""
+        """Runs the first phase for some tensors of a part, whose gradients are where they were in the last step."""
         part = self.parts[index]
         if part.sums and self.ranks is not None:
             part.step.observe(self.walk, index, first, count, part.stream())
             part.early.update(range(first, first + count))
 
     def norm(self) -> Tensor:
-        """Of the measured gradients, on their device."""
+        """Returns the norm of the measured gradients, on their device."""
         if not self.parts:
             return torch.tensor(0.0)
         if self.mode.norm in ("l2", None):
@@ -213,19 +213,19 @@ class Engine(Binding):
             if total.is_cuda:
                 return total.sqrt()
             norm = total.clone()
-            _core.take_root(norm.data_ptr())  # torch's is an ulp off on the CPU
+            _core.take_root(norm.data_ptr())  # torch's root is off by one ulp on the CPU
             return norm
         return self.parts[0].sums["norm"].clamp(min=0.0)
 
     def found_inf(self) -> Tensor | None:
-        """Whether the newest step found inf, as what is not 0; None where it did not look, or there was no gradient."""
+        """Returns a tensor that is not 0 if the newest step found inf or NaN; None if it did not check, or there was no gradient."""
         if self.walk is None or not self.walk.any():
             return None
         sums = self.parts[0].sums
         return sums.get("nonfinite_sum", sums.get("found_inf"))
 
     def skip_reasons(self, skip_norm: float) -> list[Tensor]:
-        """Why the newest step was skipped, as tensors that are not 0 then; empty where no step is skipped."""
+        """Returns tensors that are not 0 for the reasons to skip the newest step; empty if no step can be skipped."""
         found = self.found_inf() if self.mode.may_skip else None
         if found is None:
             return []
@@ -239,7 +239,7 @@ class Engine(Binding):
                 part.set(arg, float(value))
 
     def dense_gradient(self, index: int, copy: Tensor | None) -> Tensor:
-        """A gradient that lies otherwise than its parameter, as a copy that does not; the rest is refused."""
+        """Returns a copy of a gradient in its parameter's layout; raises if the gradient cannot be used."""
         p, name, like, dtype = self.order[index]
         grad = p.grad
         who = type(self.optimizer).__name__
@@ -287,7 +287,7 @@ class Engine(Binding):
         return found[-1]
 
     def find_first_nonfinite(self, reports: list[dict[str, float] | None]) -> str | None:
-        """The name of the first parameter of this rank, in the order of the groups, whose gradient was not finite."""
+        """Returns the name of this rank's first parameter, in the order of the groups, whose gradient was not finite."""
         slots = [int((report or {}).get("first_nonfinite", -1)) for report in reports]
         first = [part.params[slot] for part, slot in zip(self.parts, slots) if 0 <= slot < len(part.params)]
         return next((name for p, name, *_ in self.order if any(p is other for other in first)), None)

@@ -1,7 +1,7 @@
-"""The norm of one device, bit for bit, of DTensors on any mesh: one device's pieces, put together from all ranks' shards.
+"""Computes the norm of one device, bit for bit, for DTensors on any mesh: assembles one device's pieces from all ranks' shards.
 
-FSDP2 cuts at rows, and a cut may fall into a piece. Such a piece is sent in elements, by all ranks that have some of it; of
-the other pieces only the sum is sent. Each rank then folds all pieces in the order of one device.
+FSDP2 cuts at rows, and a cut may fall into a piece. All ranks with elements of such a piece send these elements. For all
+other pieces only the sum is sent. Each rank then folds all pieces in the order of one device.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class Shared(NamedTuple):
-    """A parameter's pieces on one device, and how this rank contributes to them."""
+    """A parameter's pieces on one device, and this rank's contribution to them."""
 
     count: int
-    own: Span  # elements; none of a copy that is another rank's to count
-    cut: tuple[int, ...]  # pieces that several ranks have elements of, the same on all ranks
+    own: Span  # elements; empty for a copy that a different rank counts
+    cut: tuple[int, ...]  # pieces with elements on several ranks, the same on all ranks
     lengths: tuple[int, ...]  # their elements
-    row: int  # elements of a row if no piece has elements of two rows, else 0
+    row: int  # elements per row if no piece crosses a row, else 0
 
 
 def share(p: Tensor, counted: bool, by_rows: bool) -> Shared:
@@ -46,13 +46,13 @@ def share(p: Tensor, counted: bool, by_rows: bool) -> Shared:
 
 
 def in_pieces(values: Tensor, row: int) -> Tensor:
-    """Values from the beginning of a piece, a piece in a row of the result; what lacks at the end counts nothing."""
+    """Arranges values that start at a piece, one piece per row of the result. Missing values at the end count nothing."""
     values = values.reshape(-1, row) if row else values.reshape(1, -1)
     return torch.nn.functional.pad(values, (0, -values.shape[-1] % PIECE)).reshape(-1, PIECE)
 
 
 def measured(gradient: Tensor, norm: str | None, inverse_scale: Tensor | None) -> Tensor:
-    """What the step folds of each element: the recipes' stages unscale and norm."""
+    """Returns the value that the step folds for each element: the recipes' stages unscale and norm."""
     values = gradient.reshape(-1).float()
     if inverse_scale is not None:
         values = values * inverse_scale
@@ -60,7 +60,7 @@ def measured(gradient: Tensor, norm: str | None, inverse_scale: Tensor | None) -
 
 
 class ExactNorm:
-    """An exchange that takes the place of the all-reduce of sums."""
+    """An exchange that replaces the all-reduce of sums."""
 
     observes = False
 
@@ -68,7 +68,7 @@ class ExactNorm:
         self.known: dict[int, tuple[Any, list[Shared]]] = {}  # by the part's id: its step, and its parameters
 
     def check(self, who: str, p: Tensor, name: str) -> None:
-        """Refuses a DTensor whose shards are not one range of its memory each."""
+        """Refuses a DTensor whose shards are not contiguous in its memory."""
         if not is_distributed(p):
             return
         kinds = {type(placement).__name__ for placement in p.placements}
@@ -80,7 +80,7 @@ class ExactNorm:
                             "contiguous, or leave out exact=True")
 
     def exchange(self, engine: Binding) -> list[dict[str, Tensor]]:
-        """For each part what its sums are over all ranks."""
+        """Returns, for each part, its sums over all ranks."""
         largest = engine.mode.norm == "inf"
         scaler = engine.mode.scaler
         scale = None if scaler is None else getattr(scaler, "_tensor", None) if hasattr(scaler, "_tensor") else scaler._scale
@@ -111,7 +111,7 @@ class ExactNorm:
         return known[1]
 
     def contribution(self, part: Part, shares: list[Shared], norm: str | None, inverse: Tensor | None, largest: bool) -> Tensor:
-        """This rank's pieces of all parameters, and its elements of those that are cut; zeros elsewhere."""
+        """Returns this rank's pieces of all parameters, and its elements of cut pieces; zeros elsewhere."""
         sums = torch.zeros(sum(s.count for s in shares), device=part.device)
         elements = torch.zeros(sum(sum(s.lengths) for s in shares), device=part.device)
         at = edge = 0
@@ -138,7 +138,7 @@ class ExactNorm:
         if first < last:
             folded = fold(in_pieces(values[first * PIECE - s.own.begin:], 0), largest)
             sums[first:last] = folded
-            if last - 1 in s.cut:  # which another rank has the end of
+            if last - 1 in s.cut:  # a different rank has its end
                 sums[last - 1] = 0.0
 
     def total(self, shares: list[Shared], everything: Tensor, largest: bool) -> Tensor:

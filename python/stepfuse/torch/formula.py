@@ -1,6 +1,6 @@
-"""Optimizers from a formula: a text of ten lines becomes a torch.optim.Optimizer with all that the others have.
+"""Makes optimizers from formulas: a text of ten lines becomes a torch.optim.Optimizer with everything that the others have.
 
-What a formula is, docs/your_optimizer.md says; the built-in ones are such classes, too, made in built_in.py.
+docs/your_optimizer.md describes the language. built_in.py makes such classes from the built-in formulas.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class Declared(NamedTuple):
-    """What a formula says that it takes."""
+    """The parameters that a formula declares."""
 
     hyper: dict[str, float]  # with defaults
     options: tuple[str, ...]
-    couples: bool  # something is one value for all parameters, or for a group
+    couples: bool  # all parameters, or those of a group, share some value
 
     def defaults(self, following: tuple[str, ...]) -> dict[str, Any]:
-        """As a group of torch's has them: lr first, beta1 and beta2 as betas. Options that follow from numbers are left out."""
+        """Returns the defaults as groups of torch have them: lr first, beta1 and beta2 as betas. Options that follow from numbers are left out."""
         given: dict[str, Any] = {"lr": self.hyper["lr"]} if "lr" in self.hyper else {}
         betas = self.betas()
         if betas:
@@ -43,14 +43,14 @@ class Declared(NamedTuple):
         return {**given, "maximize": False}
 
     def betas(self) -> list[str]:
-        """beta1, beta2, …, where there are two at least."""
+        """Returns beta1, beta2, … if there are at least two."""
         names = [f"beta{i + 1}" for i in range(9)]
         count = next(i for i, name in enumerate(names) if name not in self.hyper)
         return names[:count] if count > 1 else []
 
 
 def chosen(options: Iterable[str]) -> tuple[str, ...]:
-    """Options of a formula's own, as a recipe takes them."""
+    """Returns a formula's own options in the form that a recipe takes."""
     own = [o for o in options if o not in FLAGS]
     return (*(o for o in options if o in FLAGS), *(["with=" + "|".join(own)] if own else []))
 
@@ -67,11 +67,11 @@ def declared(formula: str) -> Declared:
         except _core.Error:
             if not choice:
                 raise
-            continue  # one that another goes with, or without
+            continue  # an option that needs or excludes a different one
         hyper = {**made.args(), **hyper}
         wide = re.search(r"= reduce_\w+ %\S+ : [^<\[]", made.text()) is not None
         couples = couples or wide or any(domain < 2 for _, domain, _ in kept_states(made).values())
-    # A momentum that is an option, too, is one where it is not 0.
+    # A momentum that is also an option is on if it is not 0.
     return Declared({n: 0.0 if n in options else v for n, v in hyper.items()}, options, couples)
 
 
@@ -92,21 +92,21 @@ class Formula(Fused):
 
         optimizer = Mine(model.parameters(), lr=3e-4, max_norm=1.0)
 
-    or an optimizer at once: `Formula(model.parameters(), formula=text, lr=3e-4)`. Hyperparameters are arguments and
-    options of groups by their names; `beta1, beta2, …` are `betas`, as torch has them. A formula's own options are
-    arguments that are True or False. Rounding and what becomes of inf and NaN are those of torch's foreach
+    or an optimizer at once: `Formula(model.parameters(), formula=text, lr=3e-4)`. Hyperparameters are arguments, and
+    options of groups, by their names; `beta1, beta2, …` are `betas`, as in torch. A formula's own options are
+    arguments that are True or False. Rounding and the treatment of inf and NaN follow torch's foreach
     implementations (`profile`).
 
     Args:
         lr: the learning rate; None: the formula's default.
-        formula: its text, where the class has none.
+        formula: its text, if the class has none.
         maximize: as torch's.
         options: those of OptimizerOptions, and the formula's hyperparameters and options.
     """
 
     formula = ""
     profile = "torch-foreach"
-    _following: tuple[str, ...] = ()  # options that follow from numbers, and are no arguments
+    _following: tuple[str, ...] = ()  # options that follow from numbers and are not arguments
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -160,9 +160,9 @@ class Formula(Fused):
 
 
 class ScheduleFree(Formula):
-    """What the Schedule-Free optimizers have besides: the model to evaluate is another than the one that is trained.
+    """The Schedule-Free optimizers: the model to evaluate differs from the one that is trained.
 
-    Call eval() before the model is evaluated or saved, and train() before training goes on.
+    Call eval() before you evaluate or save the model, and train() before you continue training.
     """
 
     _evaluates = False
@@ -175,11 +175,11 @@ class ScheduleFree(Formula):
         return super()._switches() | {"r", "weight_lr_power"}
 
     def eval(self) -> None:
-        """Makes the parameters the average, which is the model to use."""
+        """Sets the parameters to the average, which is the model to use."""
         self._move(True)
 
     def train(self) -> None:
-        """Makes them the point again where gradients are taken."""
+        """Sets the parameters back to the point at which gradients are taken."""
         self._move(False)
 
     def step(self, closure: Any = None, **keywords: Any) -> Any:
@@ -192,7 +192,7 @@ class ScheduleFree(Formula):
         if evaluates == self._evaluates:
             return
         moved = [(group, p, self.state[p], stored.scale_mode(group, p)) for group in self.param_groups for p in group["params"] if self.state.get(p)]
-        for _, p, state, way in moved:  # before any moves, for this may refuse
+        for _, p, state, way in moved:  # before any parameter moves, because this may raise
             stored.convert_scales(self._live_scales(), state, p, way)
         self._evaluates = evaluates
         for group, p, state, way in moved:
@@ -206,7 +206,7 @@ class ScheduleFree(Formula):
 
 
 def signature(takes: Declared, following: tuple[str, ...]) -> inspect.Signature:
-    """Of a class with that formula."""
+    """Returns the signature of a class with that formula."""
     general = inspect.signature(Formula.__init__).parameters
     defaults = takes.defaults(following)
     by_name = inspect.Parameter.KEYWORD_ONLY

@@ -1,4 +1,4 @@
-"""What the optimizers share: torch.optim.Optimizer with a step that is one kernel."""
+"""The base class of all optimizers: torch.optim.Optimizer with a step that is one kernel."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from .ranks import Ranks
     from .tensors import Place
 
-# Options of formulas that are a recipe's options of that name, and the way to go.
+# Options of formulas with the name of a recipe's option, and how to set them.
 FLAGS = ("maximize", "amsgrad", "nesterov", "centered", "momentum")
 
 
 class Deferred:
-    """What torch's calls before a step left to it: unscaling by a GradScaler's scale, and clipping."""
+    """Work that torch's calls have left to the next step: unscaling by a GradScaler's scale, and clipping."""
 
     def __init__(self, scaler: Any = None) -> None:
         self.scaler = scaler
@@ -49,34 +49,34 @@ class Deferred:
         self.max_norm = 0.0
 
     def mode(self, own: Mode) -> Mode:
-        """`own`: the optimizer's own mode, which neither clips nor scales."""
+        """`own` is the optimizer's own mode, which neither clips nor scales."""
         return own._replace(norm=self.norm, scaler=self.scaler, deferred=True)
 
 
 class Fused(Weights, torch.optim.Optimizer):
-    """What the optimizers share: a step that is one kernel, and clip and loss scale inside of it where wanted."""
+    """The base class of all optimizers: a step that is one kernel, with clipping and loss scale inside if wanted."""
 
     _recipe = ""
-    _couples = False  # of a formula: something is one value for several parameters
+    _couples = False  # a formula has a value that several parameters share
     _counts = True  # torch's state of a parameter has a `step`
-    _own_mode = PLAIN  # what a step does beside updating, unless torch's calls left it to the step
+    _own_mode = PLAIN  # the step's work in addition to the update, unless torch's calls left work to the step
     _step_args: Mapping[str, float] = MappingProxyType({})  # arguments of the mode, such as max_norm
     _is_set_up = False
-    _group: Any = None  # the ranks that norm and verdict are over, if their gradients differ
+    _group: Any = None  # ranks that share norm and verdict, if their gradients differ
     _counted: Callable[[Tensor], bool] | None = None
     _ranks: Ranks | None = None
-    _shards: Mapping[int, Place] = MappingProxyType({})  # by the parameter's id, where parameters are parts of longer ones
-    _at_once = False  # all parameters have state from the first step on, gradient or not
-    _draws = False  # random numbers, other than to round weights
-    _pieces: Exchange | None = None  # ranks exchange them instead of sums
+    _shards: Mapping[int, Place] = MappingProxyType({})  # by the parameter's id, if parameters are parts of longer ones
+    _at_once = False  # all parameters have state from the first step on, with or without a gradient
+    _draws = False  # it draws random numbers for more than rounding weights
+    _pieces: Exchange | None = None  # ranks exchange pieces instead of sums
     _engine: Engine | None = None
     _engine_type = Engine
     _loading: dict[str, Any] | None = None
     _deferred: Deferred | None = None
-    _found: list[Tensor] | None = None  # what a GradScaler that unscales found; else the engine knows
+    _found: list[Tensor] | None = None  # result of a GradScaler that unscales; otherwise the engine knows
 
     def _options(self, group: dict[str, Any]) -> list[str]:
-        """What of a group decides the program; everything else is data."""
+        """Returns a group's options that decide the program. Everything else is data."""
         options = ["profile=torch-fused" if group.get("fused") else "profile=torch-foreach"]
         options += [flag for flag in FLAGS if group.get(flag)]
         if self._recipe != "adamw" and group.get("decoupled_weight_decay"):
@@ -84,11 +84,11 @@ class Fused(Weights, torch.optim.Optimizer):
         return options
 
     def _switches(self) -> set[str]:
-        """The keys of a group that _options() looks at."""
+        """Returns the keys of a group that _options() reads."""
         return {"fused", "decoupled_weight_decay", *FLAGS}
 
     def _source(self, name: str) -> tuple[str, int]:
-        """Where a group has the argument of that name, and which of several it is there."""
+        """Returns a group's key for the argument of that name, and its index if the key has several values."""
         beta = re.fullmatch("beta([1-9])", name)
         return ("betas", int(beta[1]) - 1) if beta and "betas" in self.defaults else (name, -1)
 
@@ -119,7 +119,7 @@ class Fused(Weights, torch.optim.Optimizer):
         check_args(program(self._recipe, (*self._options(self.param_groups[0]), *self._own_mode.options(False, True, False))), self._step_args,
                    lambda name: (name, -1))
         self._pieces = ExactNorm() if options["exact"] else None
-        # torch's GradScaler unscales for us as for any optimizer; one that does so itself says so to trainers.
+        # torch's GradScaler unscales for us as for any optimizer. This attribute tells trainers about an optimizer that unscales itself.
         self._step_supports_amp_scaling = self._scaler is not None
 
     def _check_group(self, group: dict[str, Any]) -> None:
@@ -131,7 +131,7 @@ class Fused(Weights, torch.optim.Optimizer):
             if isinstance(value, Tensor) and value.is_cuda:
                 refuse(name, value, "reading it would stop the capture: make it a number or a CPU tensor; prepare_replay() takes it to the device")
         for key, default in self.defaults.items():
-            if key in group and key not in OPTIONS:  # which are checked above
+            if key in group and key not in OPTIONS:  # the others are checked above
                 check_kind(key, group[key], default)
         for key in SCALES.values():
             if key in group:
@@ -168,7 +168,7 @@ class Fused(Weights, torch.optim.Optimizer):
             raise
 
     def __repr__(self) -> str:
-        """torch's, and what is of the whole step."""
+        """Returns torch's text, with the options of the whole step."""
         mode = self._own_mode
         own = {"norm_type": next((n for n, name in NORMS.items() if name == mode.norm), None), "clip": mode.clip, **self._step_args,
                "external_norm": mode.external_norm or None, "scaler": mode.scaler, "skip_nonfinite": mode.nonfinite and mode.nonfinite == "skip",
@@ -177,24 +177,24 @@ class Fused(Weights, torch.optim.Optimizer):
         return super().__repr__().removesuffix(")") + (f"Step\n{lines})" if lines else ")")
 
     def _with_weights(self) -> Fused:
-        """What of it updates weights: all of it, or its second half."""
+        """Returns the optimizer that updates the weights: itself, or its second half."""
         return self
 
     def _complete_groups(self) -> None:
-        """What torch's own state_dicts know nothing of."""
+        """Adds keys that torch's own state_dicts do not have."""
         for group in self.param_groups:
             for name in ("decoupled_weight_decay", *GROUP_OPTIONS):
                 if name in self.defaults:
                     group.setdefault(name, self.defaults[name])
 
     def share_norm(self, process_group: Any, counted: Callable[[Tensor], bool] | None = None) -> None:
-        """Norm and verdict become those of all ranks of a group, which have parameters of their own.
+        """Shares norm and verdict with all ranks of a group, each of which has parameters of its own.
 
-        Not needed where gradients are equal (DDP), nor for DTensors of one mesh.
+        This is not needed if gradients are equal (DDP), or for DTensors of one mesh.
 
         Args:
             process_group: torch.distributed's.
-            counted: whether a parameter is this rank's to count, not a duplicate of another rank's.
+            counted: whether this rank counts a parameter. Duplicates on other ranks must not be counted again.
         """
         self._group, self._counted = process_group, counted
         self._engine = self._ranks = None
@@ -220,13 +220,13 @@ class Fused(Weights, torch.optim.Optimizer):
                     raise ValueError(f"{type(self).__name__}: the parameters are not all DTensors of meshes with the same ranks: call "
                                      "share_norm() with all ranks that norm and verdict are over, and which parameters count")
                 groups = [meshes[0].get_group(d) for d in range(meshes[0].ndim)]
-            if all(group.size() == 1 for group in groups):  # a step of one launch, as without a mesh
+            if all(group.size() == 1 for group in groups):  # a step with one launch, as without a mesh
                 return None
             self._ranks = Ranks(groups, local(params[0]).device)
         return self._ranks
 
     def _find_meshes(self) -> dict[Any, Ranks]:
-        """The meshes of DTensors if there are several. The norm is that of the meshes' norms."""
+        """Returns the meshes of DTensors if there are several. The norm is that of the meshes' norms."""
         params = [p for g in self.param_groups for p in g["params"]]
         meshes = dict.fromkeys(p.device_mesh for p in params if is_distributed(p)) if self._group is None else {}
         if len(meshes) < 2:
@@ -236,7 +236,7 @@ class Fused(Weights, torch.optim.Optimizer):
         return {mesh: Ranks([mesh.get_group(d) for d in range(mesh.ndim)], local(params[0]).device) for mesh in meshes}
 
     def _find_alike(self) -> Ranks | None:
-        """Ranks that step the same parameters, and need to be told nothing but whether they do so alike: of DDP and FSDP2."""
+        """Returns ranks that step the same parameters (DDP, FSDP2). They only have to check that they agree."""
         params = [p for g in self.param_groups for p in g["params"]]
         if self._group is not None or not params or not torch.distributed.is_available() or not torch.distributed.is_initialized():
             return None
@@ -250,7 +250,7 @@ class Fused(Weights, torch.optim.Optimizer):
 
     @property
     def max_norm(self) -> float | None:
-        """What the step clips the gradients' global norm to; may change at any time, but not from or to None."""
+        """The limit to which the step clips the gradients' global norm. It may change at any time, but not from or to None."""
         return self._step_args.get("max_norm")
 
     @max_norm.setter
@@ -259,7 +259,7 @@ class Fused(Weights, torch.optim.Optimizer):
 
     @property
     def skip_norm(self) -> float | None:
-        """The norm above which steps are skipped; may change at any time, but not from or to None."""
+        """The norm above which steps are skipped. It may change at any time, but not from or to None."""
         return self._step_args.get("skip_norm")
 
     @skip_norm.setter
@@ -293,7 +293,7 @@ class Fused(Weights, torch.optim.Optimizer):
 
     @staticmethod
     def profile_hook_step(step: Any) -> Any:
-        """torch's, by which it wraps each class's step; without its Python code where nobody listens."""
+        """torch's wrapper of each class's step. It runs no Python code of its own if no profiler listens."""
         listened = torch.optim.Optimizer.profile_hook_step(step)
 
         @functools.wraps(step)
@@ -306,9 +306,9 @@ class Fused(Weights, torch.optim.Optimizer):
         return wrapper
 
     def step(self, closure: Callable[[], Any] | None = None, *, norm: float | Tensor | None = None) -> Any:
-        """One step in one launch per device and kind of group; returns what the closure does.
+        """Makes one step in one launch per device and kind of group, and returns the closure's result.
 
-        `norm` is the gradients' norm before clipping (of unscaled gradients), where external_norm=True.
+        `norm` is the gradients' norm before clipping (of unscaled gradients), for external_norm=True.
         """
         if self._shows_averages:
             raise RuntimeError("the parameters are their averages: step() outside of averaged()")
@@ -339,21 +339,21 @@ class Fused(Weights, torch.optim.Optimizer):
         return loss
 
     def _only_makes_state(self) -> bool:
-        """Whether this is torch.distributed.checkpoint's step with zeros, which must not change the loss scale or averages."""
+        """Returns whether this is torch.distributed.checkpoint's step with zero gradients, which must not affect loss scale or averages."""
         if self.state or any(float(g["lr"]) != 0 for g in self.param_groups):
             return False
         some = any(p.grad is not None and local(p.grad).any() for g in self.param_groups for p in g["params"])
         ranks = self._find_ranks()
-        if ranks is not None:  # which a rank alone cannot tell
+        if ranks is not None:  # a rank alone cannot tell
             word = torch.tensor(float(some), device=ranks.device)
             ranks.all_reduce("the look for gradients in a step with lr = 0", word, largest=True)
             some = bool(word)
         return not some
 
     def prepare_replay(self) -> None:
-        """Before each replay of a graph that captured step(): takes learning rates and other numbers to where the graph reads them.
+        """Call it before each replay of a graph that captured step(). Copies learning rates and other numbers to where the graph reads them.
 
-        Also checks that each gradient is where the graph reads it, and names the first one that is not. Waits for nothing.
+        Also checks that each gradient is where the graph reads it, and names the first one that is not. Does not wait for the device.
 
         Example:
             >>> optimizer = stepfuse.torch.AdamW(model.parameters(), lr=3e-4, capturable=True)
@@ -367,11 +367,11 @@ class Fused(Weights, torch.optim.Optimizer):
         self._bound().prepare_replay(self._step_args if self._engine.mode.deferred is False else self._engine.values)
 
     def set_scale(self, params: Tensor | str | Iterable[Tensor | str], **factors: float) -> None:
-        """Multiplies hyperparameters (`lr=`, `weight_decay=`) of these parameters, whatever a schedule makes of their groups'.
+        """Multiplies hyperparameters (`lr=`, `weight_decay=`) of these parameters, in addition to their groups' schedules.
 
-        For layer-wise decay, muP and the like. Parameters may be given by name where the optimizer knows names. Factors may
-        change at any time; only the first of a group makes another step. They are the group's `lr_scales` and
-        `weight_decay_scales`, a number for each parameter, and as such in state_dict().
+        For layer-wise decay, muP and the like. Parameters may be given by name if the optimizer knows names. Factors may
+        change at any time; only the first factor in a group makes a new step. Groups store them as `lr_scales` and
+        `weight_decay_scales`, one number per parameter, and state_dict() contains them.
 
         Example:
             >>> for depth, layer in enumerate(model.layers):
@@ -380,15 +380,15 @@ class Fused(Weights, torch.optim.Optimizer):
         set_scales(self.param_groups, params, factors)
 
     def move(self, param: Tensor | str, group: int) -> None:
-        """Moves a parameter, with its state and scales, to another of the groups."""
+        """Moves a parameter, with its state and scales, to a different group."""
         move(self.param_groups, param, group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        self._deferred = None  # was for the gradients that end here
+        self._deferred = None  # it was for the gradients that end here
         super().zero_grad(set_to_none)
 
     def _make_state(self) -> None:
-        """All state as it is before the first step, where there is none yet."""
+        """Makes all missing state with the values before the first step."""
         self._bound().scan(self._own_mode, {})
 
     def _bound(self) -> Engine:
@@ -397,16 +397,16 @@ class Fused(Weights, torch.optim.Optimizer):
         return self._engine
 
     def _measure(self) -> Engine:
-        """The deferred step's first launch, which reads the gradients."""
+        """Runs the deferred step's first launch, which reads the gradients."""
         with torch.no_grad():
             self._bound().measure(self._deferred.mode(self._own_mode))
         return self._engine
 
     @property
     def last_step_skipped(self) -> Tensor | None:
-        """Whether the newest step was skipped, for inf, NaN or a norm above skip_norm: a bool on the device.
+        """Whether the newest step was skipped, because of inf, NaN or a norm above skip_norm: a bool on the device.
 
-        Reading it with item() waits. None if no step can be skipped.
+        Reading it with item() waits. It is None if no step can be skipped.
         """
         found = self._found
         if found is None and self._engine is not None:
@@ -414,9 +414,9 @@ class Fused(Weights, torch.optim.Optimizer):
         return torch.stack([t.to(found[0].device) for t in found]).ne(0).any() if found else None
 
     def stats(self, wait: bool = True) -> dict[str, Any] | None:
-        """Reports of the newest finished step, such as grad_norm, skipped and loss_scale; None before the first.
+        """Returns reports of the newest finished step, such as grad_norm, skipped and loss_scale; None before the first.
 
-        Without `wait` never waits for the device. A step that neither clips nor checks nor scales reports nothing;
+        With wait=False it does not wait for the device. A step that neither clips nor checks nor scales reports nothing.
         `monitor=True` adds `first_nonfinite`, a parameter's name, and counts of skipped steps.
         """
         return None if self._engine is None else self._engine.stats(wait)
@@ -483,7 +483,7 @@ class Fused(Weights, torch.optim.Optimizer):
             p: change(values) if p in params else values for p, values in self.state.items()})
 
     def _keep_precision(self, loaded: dict[str, Any]) -> None:
-        """torch has cast all state to the parameters' dtype, or taken it as it is: copies of what was loaded."""
+        """Copies loaded state that torch has cast to the parameters' dtype, or taken without a copy."""
         ids = [i for g in loaded["param_groups"] for i in g["params"]]
         params = [p for g in self.param_groups for p in g["params"]]
         for i, p in zip(ids, params):

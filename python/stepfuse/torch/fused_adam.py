@@ -34,7 +34,7 @@ OWN = ("moments", "moments_min", "master", "weight_rounding", "copy_scale", "fus
 
 @contextlib.contextmanager
 def named_as_ours(state: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A parameter's state whose `master_param` has the name that the rest of the package knows meanwhile."""
+    """Gives the `master_param` of a parameter's state the name that the rest of the package knows, for a while."""
     value = state.pop(MASTER, None)
     if value is not None:
         state["remainder" if value.dtype == torch.int16 else "master"] = value
@@ -119,7 +119,7 @@ class FusedAdam(AdamW):
             raise TypeError(f"FusedAdam has no '{taken[0]}': master_weights=, store_param_remainders= and exp_avg_dtype= decide it")
         self._recipe = "adamw" if adam_w_mode else "adam"
         self._gradient = gradient or ("decoupled_grad" if use_decoupled_grad else "grad")
-        self._made: dict[Tensor, int] = {}  # steps of each parameter, which the group's `step` is the largest of
+        self._made: dict[Tensor, int] = {}  # steps of each parameter; the group's `step` is the largest
         self.master_weights, self.adam_w_mode = master_weights, adam_w_mode
         self.store_param_remainders = store_param_remainders and master_weights
         moments = moments_of(FORMS[exp_avg_dtype], FORMS[exp_avg_sq_dtype])
@@ -182,7 +182,7 @@ class FusedAdam(AdamW):
             found = getattr(p, self._gradient, None)
             if set_to_none and self._gradient == "decoupled_grad":
                 p.decoupled_grad = None
-            elif found is not None:  # main_grad is a view of a buffer, and stays that
+            elif found is not None:  # main_grad is a view of a buffer and must stay one
                 found.zero_()
 
     # --- state, as TransformerEngine's class gives and takes it
@@ -200,7 +200,7 @@ class FusedAdam(AdamW):
         """A moment or `master_param` in f32. TransformerEngine gives a remainder as it is; Megatron's files then lose its type."""
         state = self.state[param]
         if state_name == MASTER and MASTER in state:
-            with named_as_ours(dict(state)) as copied:  # Megatron iterates over the state meanwhile
+            with named_as_ours(dict(state)) as copied:  # Megatron iterates over the state at the same time
                 return stored.to_f32(copied, param)
         if state_name in state and "." not in state_name:
             return state[state_name].float()

@@ -1,7 +1,7 @@
-"""Weights that are still on their way to this rank: whoever uses one waits for it first. Knows torch only.
+"""Weights that are still on their way to this rank: the first use of one waits for it. Knows torch only.
 
-A parameter's class is another until it has arrived, which torch asks before any use from Python; the object, its storage and
-what refers to it stay.
+Until a parameter has arrived it has a different class, which torch asks before any use from Python. The object, its storage and
+references to it stay the same.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from torch import Tensor
 
 from . import private
 
-OF_GRADIENTS = {Tensor.grad.__get__, Tensor.grad.__set__, Tensor.grad.__delete__}  # read no weight
+OF_GRADIENTS = {Tensor.grad.__get__, Tensor.grad.__set__, Tensor.grad.__delete__}  # these read no weight
 
 
 class Late:
-    """What parameters are in the meantime."""
+    """The class of parameters that have not arrived."""
 
     _arrive: Callable[[], None]
 
@@ -46,14 +46,14 @@ CLASSES = {Tensor: LateTensor, torch.nn.Parameter: LateParameter}
 
 
 def expect(params: Iterable[Tensor], arrive: Callable[[], None]) -> None:
-    """`arrive`, which calls welcome() in any case, is called before the first use of one of them."""
+    """Calls `arrive` before the first use of one of the parameters. `arrive` must call welcome() in any case."""
     for p in params:
         p.__class__ = CLASSES[type(p)]
         p._arrive = arrive
 
 
 def welcome(params: Iterable[Tensor]) -> None:
-    """They are what they were."""
+    """Restores the parameters' original class."""
     for p in params:
         if isinstance(p, Late):
             del p._arrive

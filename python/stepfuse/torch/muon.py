@@ -1,4 +1,4 @@
-"""Muon: a step before and a step after the matrices are made orthogonal, which torch's matrix products do."""
+"""Muon: a step before and a step after torch's matrix products, which make the matrices orthogonal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class MomentumEngine(Engine):
 
 
 class UpdateEngine(Engine):
-    """The half behind, whose gradients are the orthogonal matrices: it keeps no moments."""
+    """The second half, whose gradients are the orthogonal matrices. It keeps no moments."""
 
     def moments(self, group: dict[str, Any], p: Tensor, options: tuple[str, ...]) -> list[str]:
         return []
@@ -82,10 +82,10 @@ class Update(Fused):
 
 
 class Muon(Fused, base("Muon", "2.9")):
-    """torch.optim.Muon, its step in one kernel before and one behind the matrix products, which are torch's.
+    """torch.optim.Muon with one kernel before and one kernel after the matrix products, which are torch's.
 
-    Unscaling, clipping and momentum are in the first, weight decay and the weights in the second. A step that is
-    skipped has no update: the second finds NaN in it and leaves the weights alone. Options: OptimizerOptions.
+    The first unscales, clips and updates the momentum; the second applies weight decay and updates the weights. A skipped
+    step has no update: the second half finds NaN in it and leaves the weights alone. Options: OptimizerOptions.
     """
 
     _recipe = "muon_momentum"
@@ -125,7 +125,7 @@ class Muon(Fused, base("Muon", "2.9")):
         return result
 
     def _orthogonal(self) -> list[tuple[Tensor, Tensor]]:
-        """The parameters that have a gradient, and the matrices to go along."""
+        """Returns the parameters that have a gradient, and their update matrices."""
         found = []
         for part in self._engine.parts:
             for p, update, g in zip(part.params, part.outputs["update"], part.group_of):

@@ -1,4 +1,4 @@
-"""The keyword arguments that all optimizers of this package have beside torch's: declared once, and checked once.
+"""The keyword arguments that all optimizers of this package have in addition to torch's, declared and checked in one place.
 
 A new option is a line of OptimizerOptions and a row of OPTIONS, a paragraph in docs/pytorch.md, and a test. An option
 that only chooses a variant of the program names it in `recipe`; any other acts where its value is read.
@@ -28,7 +28,7 @@ CLIP_NUMBERS = {"clip_z": ("zclip",), "clip_growth": ("adagc",), "clip_decay": C
 
 
 class OptimizerOptions(TypedDict, total=False):
-    """Keyword arguments of all optimizers of this package, beside those of torch's class.
+    """Keyword arguments of all optimizers of this package, in addition to those of torch's class.
 
     Options "of a group" may differ between groups: `{"params": ..., "moments": "fp8"}`.
 
@@ -108,12 +108,12 @@ class OptimizerOptions(TypedDict, total=False):
 class Option(NamedTuple):
     default: Any
     check: Callable[[str, Any], None]  # raises; not called for a None that is the default
-    of_group: bool = False  # a key of param_groups; else one value for all groups
+    of_group: bool = False  # a key of param_groups; otherwise one value for all groups
     convert: Callable[[Any], Any] = lambda value: value
     goes_with: str = ""  # the option without which groups do not have this one
-    is_live: bool = False  # a number that each step reads, so that a change makes no other program
+    is_live: bool = False  # each step reads the number, so that a change makes no new program
     is_kept: bool = False  # load_state_dict() leaves it as the constructor set it
-    recipe: str = ""  # the program's option, where this one is not None or False; {} is its value
+    recipe: str = ""  # the program's option, if this one is not None or False; {} is its value
 
 
 def check_norm_type(name: str, value: Any) -> None:
@@ -176,12 +176,12 @@ OPTIONS: dict[str, Option] = {
 STORED_BY = frozenset(("moments", "moments_min", "master", "weight_rounding", "copy_scale"))
 GROUP_OPTIONS = tuple(name for name, option in OPTIONS.items() if option.of_group)
 KEPT = tuple(name for name, option in OPTIONS.items() if option.is_kept)
-# The keys of a group whose change makes another binding, or is refused.
+# The keys of a group whose change makes a new binding or is refused.
 BINDING_OPTIONS = (*(name for name in GROUP_OPTIONS if not OPTIONS[name].is_live), "differentiable")
 
 
 def take_options(keywords: dict[str, Any]) -> dict[str, Any]:
-    """Takes the options out of a constructor's keywords; all of them, with defaults, checked."""
+    """Removes the options from a constructor's keywords, and returns all of them, with defaults, checked."""
     given = {name: option.default for name, option in OPTIONS.items()}
     given.update({name: keywords.pop(name) for name in OPTIONS if name in keywords})
     check_options(given, ("store",))
@@ -255,7 +255,7 @@ def check_weight_type(group: dict[str, Any]) -> None:
 
 
 def check_mode(given: dict[str, Any]) -> None:
-    """Checks the options that are about bad steps against each other."""
+    """Checks options about bad steps against each other."""
     if given["clip"] is not None:
         if given["max_norm"] is None:
             refuse("clip", given["clip"], "it needs max_norm=, the limit until there are averages")
@@ -270,7 +270,7 @@ def check_mode(given: dict[str, Any]) -> None:
 
 
 def mode_of(given: dict[str, Any]) -> Mode:
-    """What a step does beside updating; skip_nonfinite is by default True if gradients are read ahead anyway."""
+    """Returns the step's work in addition to the update. By default skip_nonfinite is True if gradients are read ahead anyway."""
     norm = None if given["max_norm"] is None else NORMS[float(given["norm_type"])]
     skips = given["skip_nonfinite"]
     if skips is None:
@@ -280,19 +280,19 @@ def mode_of(given: dict[str, Any]) -> Mode:
         nonfinite = "skip"
     elif given["scaler"] is None and given["monitor"]:
         nonfinite = "report"
-    measures = given["monitor"] and norm is None and nonfinite != "report"  # for grad_norm among the reports
+    measures = given["monitor"] and norm is None and nonfinite != "report"  # so that the reports have grad_norm
     return Mode(norm, given["external_norm"], given["scaler"], nonfinite=nonfinite, skips_norm=given["skip_norm"] is not None or measures,
                 clip=given["clip"], monitor=given["monitor"])
 
 
 def step_args(given: dict[str, Any], mode: Mode) -> dict[str, float]:
-    """The values of the mode's arguments that somebody chose."""
+    """Returns the values of the mode's arguments that the user has chosen."""
     made = {name: float(given[name]) for name in ("max_norm", "skip_norm", *CLIP_NUMBERS) if given[name] is not None}
     return {"skip_norm": math.inf, **made} if mode.skips_norm else made
 
 
 def group_defaults(given: dict[str, Any]) -> dict[str, Any]:
-    """The given options as the defaults of groups, which have only what somebody chose."""
+    """Returns the given options as defaults of groups, which only have what the user has chosen."""
     return {name: OPTIONS[name].convert(given[name]) for name in GROUP_OPTIONS
             if given[OPTIONS[name].goes_with or name] not in (None, False)}
 
@@ -305,19 +305,19 @@ def check_options(values: dict[str, Any], names: Any) -> None:
 
 
 def check_group(group: dict[str, Any]) -> None:
-    """Checks the options that a group has, be they its own or the constructor's."""
+    """Checks the options of a group, whether they are its own or the constructor's."""
     if "lr" in group:
         check_number("lr", group["lr"], "a learning rate")
     check_options(group, GROUP_OPTIONS)
 
 
 def recipe_options(group: dict[str, Any]) -> list[str]:
-    """The options of a group that choose a variant of any optimizer's program."""
+    """Returns the options of a group that choose a variant of any optimizer's program."""
     return [option.recipe.format(group[name]) for name, option in OPTIONS.items() if option.recipe and group.get(name) not in (None, False)]
 
 
 def expand(signature: inspect.Signature) -> inspect.Signature:
-    """A signature with each option by its name instead of `**options`."""
+    """Returns a signature with each option by its name instead of `**options`."""
     last = next(reversed(signature.parameters.values()), None)
     if last is None or last.name != "options" or last.kind is not last.VAR_KEYWORD:
         return signature

@@ -1,4 +1,4 @@
-"""What is stepped as one: the parameters of one device, dtype and kind of group; and what a step does beside updating."""
+"""A part is what one step updates: the parameters of one device, dtype and kind of group. A mode is its work in addition to the update."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from .tensors import Place
 
 
-CPU, CUDA = 0, 2  # stepfuse.h's
+CPU, CUDA = 0, 2  # stepfuse.h's numbers
 
 
 def on_cuda(device: torch.device) -> bool:
-    """Whether the step of tensors there runs on CUDA. The tests' driver, which has the host's memory, takes those of the CPU."""
+    """Returns whether the step of such tensors runs on CUDA. The tests' driver shares the host's memory and accepts CPU tensors."""
     return device.type == "cuda"
 
 
 def place(device: torch.device) -> tuple[int, int, int]:
-    """Where a step of tensors there runs, as _core.Step takes it: kind, ordinal, threads."""
+    """Returns where a step of such tensors runs, as _core.Step takes it: kind, ordinal, threads."""
     cuda = on_cuda(device)
     return CUDA if cuda else CPU, device.index or 0, 0 if cuda else torch.get_num_threads()
 
 
 def allocator(device: torch.device) -> tuple[Callable[[int, int], int], Callable[[int], None]] | None:
-    """Where a step's own memory comes from: on a GPU from torch's caching allocator, which counts it and reuses it."""
+    """Returns the allocator of a step's own memory. On a GPU that is torch's caching allocator, which counts and reuses memory."""
     if device.type != "cuda":
         return None
     return (lambda size, stream: torch.cuda.caching_allocator_alloc(size, device, stream),
@@ -43,24 +43,24 @@ def current_stream(device: torch.device) -> int:
 
 
 def is_capturing(device: torch.device) -> bool:
-    """Whether the current stream is being captured into a CUDA graph."""
+    """Returns whether the current stream is being captured into a CUDA graph."""
     return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 
 class Mode(NamedTuple):
-    """What a step does beside updating."""
+    """A step's work in addition to the update."""
 
-    norm: str | None = None  # clips by it
+    norm: str | None = None  # the norm by which it clips
     external_norm: bool = False
-    scaler: Any = None  # unscales by its scale, skips where that found inf
-    deferred: bool = False  # torch's calls left it to do: the norm was asked for before; others adapt the scale
-    nonfinite: str | None = None  # "skip" or "report" steps whose gradients are not all finite; None: a scaler decides
-    skips_norm: bool = False  # measures the norm, and skips steps where it is above argument skip_norm
+    scaler: Any = None  # it unscales by this scaler's scale, and skips if that found inf
+    deferred: bool = False  # torch's calls left the work to it: the norm was read before, and a GradScaler adapts the scale
+    nonfinite: str | None = None  # "skip" or "report" steps with gradients that are not finite; None: a scaler decides
+    skips_norm: bool = False  # it measures the norm, and skips steps with a norm above argument skip_norm
     clip: str | None = None  # "zclip" or "adagc": clips by past norms
-    monitor: bool = False  # reports the first parameter that is not finite, and counts skipped steps
+    monitor: bool = False  # it reports the first parameter that is not finite, and counts skipped steps
 
     def options(self, shared: bool, last: bool, flags: bool) -> list[str]:
-        """A norm and a verdict that are `shared`, by parts or ranks, are added up between the launches."""
+        """Returns the options. A norm and a verdict that are `shared`, by parts or ranks, are added up between the launches."""
         options = []
         if self.norm is not None:
             options.append(f"clip={self.clip or self.norm}")
@@ -75,12 +75,12 @@ class Mode(NamedTuple):
             options.append("tensor-flags")
         if self.deferred or shared and self.reads_ahead:
             options.append("all-reduce")
-        if self.deferred:  # as torch's clip function
+        if self.deferred:  # as torch's clip function does
             options.append("on-norm-overflow=torch")
         return options
 
     def sums(self) -> tuple[str, ...]:
-        """What such a step reduces over the gradients, beside what a formula does."""
+        """Returns the names of such a step's reductions over the gradients, without a formula's own."""
         measures, checks = self.norm is not None or self.skips_norm, self.scaler is not None or self.nonfinite is not None
         return (("sum", "norm") if measures else ()) + (("nonfinite_sum", "found_inf") if measures or checks else ())
 
@@ -127,22 +127,22 @@ class Part:
         self.groups: list[dict[str, Any]] = []
         self.group_of: list[int] = []
         self.copies: list[tuple[Tensor, Tensor]] = []  # a parameter with gaps, and its dense copy
-        self.counts: Tensor | None = None  # f32, what torch's state calls `step`
-        self.kept: dict[str, Tensor] = {}  # what the step keeps of each parameter beside arrays
-        self.shown_numbers: dict[str, list[Tensor]] = {}  # the parts of that, and of the counts, in the parameters' state
-        self.outputs: dict[str, list[Tensor]] = {}  # arrays that the step writes, and nobody keeps
+        self.counts: Tensor | None = None  # f32, `step` in torch's state
+        self.kept: dict[str, Tensor] = {}  # per-parameter values of the step other than arrays
+        self.shown_numbers: dict[str, list[Tensor]] = {}  # their parts, and those of the counts, in the parameters' state
+        self.outputs: dict[str, list[Tensor]] = {}  # arrays that the step writes and that are not kept
         self.shown: list[Tensor] = []  # the parameters' copy_scale_inv, and where the step writes them
         self.written: list[Tensor] = []
-        self.args: list[tuple[int, str]] = []  # those that no group has
-        self.numbers: list[tuple[int, int, int, str, int]] = []  # those that groups have, as the walk is told of them
-        self.scales: list[tuple[int, str]] = []  # arguments with a value for each parameter, and the groups' key
+        self.args: list[tuple[int, str]] = []  # arguments that no group has
+        self.numbers: list[tuple[int, int, int, str, int]] = []  # arguments that groups have, as the walk takes them
+        self.scales: list[tuple[int, str]] = []  # arguments with a value per parameter, and the groups' key
         self.place_in_group: list[int] = []
-        self.scaled: dict[str, list[tuple[float, ...]]] = {}  # what was set of them
+        self.scaled: dict[str, list[tuple[float, ...]]] = {}  # the values that were set last
         self.last: dict[int, float] = {}
         self.states: dict[str, tuple[str, int, int]] = {}
         self.step: Any = None
-        self.sums: dict[str, Tensor] = {}  # over the gradients, where the step leaves them
-        self.pieces: dict[str, Tensor] = {}  # what they are folded from
+        self.sums: dict[str, Tensor] = {}  # sums over the gradients, where the step writes them
+        self.pieces: dict[str, Tensor] = {}  # pieces that are folded to the sums
         self.early: set[int] = set()  # tensors that were observed before the step
 
     def add(self, p: Tensor, name: str, group: dict[str, Any], counted: bool, place: Place, place_in_group: int,
@@ -168,7 +168,7 @@ class Part:
                 state[p][name] = mine
 
     def take(self, name: str, kept: Tensor, values: list[float]) -> None:
-        """Makes what the step keeps these values; also where somebody has moved the memory of what the state shows of it."""
+        """Sets a step's values, even if the state's views of them have been moved to other memory."""
         kept.copy_(torch.tensor(values, dtype=kept.dtype))
         at = 0
         for mine in self.shown_numbers.get(name, ()):

@@ -1,6 +1,6 @@
-"""What the processes of a training tell each other between a step's phases, and how a failure among them is told.
+"""Exchanges data between the processes of a training, between a step's phases, and reports failures among them.
 
-Knows torch.distributed; the transport is its process groups'.
+Knows torch.distributed; its process groups transport the data.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from torch.nn.parallel import DistributedDataParallel
 from .. import _core
 from . import private
 
-TICK = timedelta(seconds=1)  # how often one that waits looks whether another has failed
-GRACE = timedelta(seconds=5)  # how long one that has failed waits to hear where the others are
-# torch has given them other names.
+TICK = timedelta(seconds=1)  # how often a waiting rank checks whether a different one has failed
+GRACE = timedelta(seconds=5)  # how long a rank that has failed waits to hear where the others are
+# torch has renamed them.
 ALL_GATHER = getattr(dist, "all_gather_single", None) or getattr(dist, "all_gather_into_tensor", None)
 REDUCE_SCATTER = getattr(dist, "reduce_scatter_single", None) or getattr(dist, "reduce_scatter_tensor", None)
-LANES, PIECE = 2048, 16384  # of the language's order of reductions
+LANES, PIECE = 2048, 16384  # of the language's reduction order
 
 
 class RankError(_core.Error):
-    """A rank died, does not answer, or is not like the others; the message says which."""
+    """A rank died, does not answer, or differs from the others; the message says which."""
 
 
 def fold(values: Tensor, largest: bool = False) -> Tensor:
-    """The last dimension folded in the language's own order, as one device folds its pieces (ir/semantics/reduction.hpp)."""
+    """Folds the last dimension in the language's order, as one device folds its pieces (ir/semantics/reduction.hpp)."""
     combine = torch.maximum if largest else torch.add
     while True:
         pieces = max(1, -(-values.shape[-1] // PIECE))
@@ -51,8 +51,8 @@ def fold(values: Tensor, largest: bool = False) -> Tensor:
 
 
 def replicas_of(params: Sequence[Tensor]) -> Any:
-    """The group of the DistributedDataParallel that has all these parameters; None where none has. Parameters do not know it, so that
-    this looks through all objects, once for an optimizer."""
+    """Returns the group of the DistributedDataParallel that has all these parameters, or None. Parameters do not know it, so
+    this searches all objects, once per optimizer."""
     wanted = {id(p) for p in params}
     for found in gc.get_objects():
         if type(found) is DistributedDataParallel and wanted <= {id(p) for p in found.parameters()}:
@@ -68,7 +68,7 @@ def names(ranks: Sequence[int]) -> str:
 
 
 class Ranks:
-    """One group of processes, or several one after the other (the dimensions of a device mesh)."""
+    """One group of processes, or several in sequence (the dimensions of a device mesh)."""
 
     def __init__(self, groups: Sequence[Any], device: torch.device) -> None:
         self.groups = list(groups)
@@ -76,8 +76,8 @@ class Ranks:
         self.members = sorted({r for g in self.groups for r in dist.get_process_group_ranks(g)})
         self.me = dist.get_rank()
         self.place = "/".join(["stepfuse", *(g.group_name for g in self.groups)])
-        self.step = 0  # that is being made
-        self.messages = 0  # sent by this rank so far, as collectives
+        self.step = 0  # the current step
+        self.messages = 0  # collectives of this rank so far
 
     # --- collectives
 
@@ -90,7 +90,7 @@ class Ranks:
             self.fail(what, error)
 
     def wait(self, what: str, work: Any) -> None:
-        """On a GPU only the stream waits; on the CPU, also for the news that another rank has failed."""
+        """Waits for it. On a GPU only the stream waits; on the CPU this also notices that a different rank has failed."""
         if work is None:
             return
         if self.device.type != "cpu":
@@ -110,7 +110,7 @@ class Ranks:
             self.wait(what, self.begin(what, dist.all_reduce, values, op=op, group=group))
 
     def all_gather(self, what: str, values: Tensor) -> Tensor:
-        """What each rank of the one group gave, in their order."""
+        """Returns the values of each rank of the one group, in their order."""
         group = self.groups[0]
         out = values.new_empty((group.size(), *values.shape))
         self.wait(what, self.begin(what, ALL_GATHER, out.flatten(), values.flatten(), group=group))
@@ -119,7 +119,7 @@ class Ranks:
     # --- what ranks must have in common
 
     def agree(self, facts: dict[str, list[str]]) -> None:
-        """Raises on every rank, and says which one differs in what, unless all have the same."""
+        """Raises on every rank, and says which one differs in what, unless all ranks agree."""
         digests = [hashlib.sha256("\0".join(lines).encode()).digest()[:16] for lines in facts.values()]
         mine = torch.frombuffer(bytearray(b"".join(digests)), dtype=torch.uint8).to(self.device)
         for group in self.groups:
@@ -141,7 +141,7 @@ class Ranks:
     def alarmed(self) -> bool:
         try:
             return self.store().check([f"{self.place}/alarm"])
-        except RuntimeError:  # whoever holds the store is gone
+        except RuntimeError:  # the process that holds the store is gone
             return True
 
     def raise_alarm(self, what: str) -> None:
@@ -179,7 +179,7 @@ class Ranks:
 
 
 def difference(facts: dict[int, dict[str, list[str]]]) -> str:
-    """What of the facts of each rank is not what most have."""
+    """Describes how the facts of some ranks differ from those of most."""
     said = []
     for fact in next(iter(facts.values())):
         lists = {rank: tuple(f.get(fact, ())) for rank, f in facts.items()}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Piece(Tensor):
-    """This rank's part of a one-dimensional array, as torch.distributed.checkpoint asks for it."""
+    """This rank's part of a one-dimensional array, in the form that torch.distributed.checkpoint needs."""
 
     @staticmethod
     def __new__(cls, tensor: Tensor, offset: int, length: int) -> Piece:
@@ -28,7 +28,7 @@ class Piece(Tensor):
         piece.tensor, piece.offset, piece.length = tensor, offset, length
         return piece
 
-    def size(self) -> torch.Size:  # of the whole
+    def size(self) -> torch.Size:  # of the whole array
         return torch.Size([self.length])
 
     def __create_chunk_list__(self) -> list[Any]:
@@ -49,10 +49,10 @@ class Piece(Tensor):
 
 
 class Shards:
-    """What of ZeroRedundancyOptimizer is about state; its slices are one-dimensional, in the order of memory."""
+    """The part of ZeroRedundancyOptimizer that handles state. Its slices are one-dimensional, in the order of memory."""
 
     def _arrays(self, names: Iterable[str]) -> dict[str, int]:
-        """Those names of state that are arrays, and how many elements share a value of each."""
+        """Returns the names of state that are arrays, with the number of elements that share a value in each."""
         inner = self._inner
         engine = inner._bound()
         moments = {stored.split_name(name)[0] for g in inner.param_groups for p in g["params"]
@@ -60,7 +60,7 @@ class Shards:
         return {name: stored.block_size(name) for name in names if stored.split_name(name)[0] in moments}
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """All ranks' state to one of them (numbered as in the group), for its state_dict(); called on every rank."""
+        """Gathers all ranks' state on one of them (numbered as in the group), for its state_dict(). Call it on every rank."""
         self._check_whole()
         mine = {i: (s.offset, state_dicts.picklable(self._inner.state[part])) for i, (part, s) in self._own_states()}
         lists = [None] * self._world if self._me == to else None
@@ -99,7 +99,7 @@ class Shards:
         return groups
 
     def state_dict(self) -> dict[str, Any]:
-        """In torch's format, of all ranks' state, on the rank that consolidate_state_dict() gathered it on."""
+        """Returns all ranks' state in torch's format, on the rank on which consolidate_state_dict() has gathered it."""
         if self._world == 1:
             self.consolidate_state_dict()
         whole, self._whole = getattr(self, "_whole", None), None
@@ -109,11 +109,11 @@ class Shards:
         return whole
 
     def plain_state_dict(self) -> dict[str, Any]:
-        """state_dict() with all moments in f32, as torch.optim's class of the same name needs them."""
+        """Returns state_dict() with all moments in f32, as torch.optim's class of the same name needs them."""
         return state_dicts.plain(self.state_dict(), self._all)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """From a whole state_dict(), of this class, the optimizer inside, torch's or torchao's; called on every rank."""
+        """Loads a whole state_dict() of this class, of the optimizer inside, of torch's or of torchao's. Call it on every rank."""
         state_dict = flashoptim.unwrapped(torchao.unwrapped(state_dict))
         packed = [i for g in state_dict["param_groups"] for i in g["params"]]
         if len(packed) != len(self._all):
@@ -142,7 +142,7 @@ class Shards:
             mine.update((k, v) for k, v in given.items() if k not in ("params", "param_names", *KEPT))
 
     def _adopt(self, step: int) -> None:
-        """Goes on from state of so many steps, which a rank without a share does not see."""
+        """Continues from state with this many steps, which a rank without a share does not see."""
         self.wait()
         self._comm.step = step
         self._broken = None
@@ -150,9 +150,9 @@ class Shards:
         self._inner._ranks = self._comm if self._world > 1 else None
 
     def sharded_state_dict(self) -> dict[str, Any]:
-        """This rank's share for torch.distributed.checkpoint: to save, or to load into and give to load_sharded_state_dict().
+        """Returns this rank's share for torch.distributed.checkpoint: to save, or to load into and pass to load_sharded_state_dict().
 
-        Arrays are flat, in the order of memory, so that any number of ranks loads them.
+        Arrays are flat, in the order of memory, so that any number of ranks can load them.
         """
         self._check_whole()
         self._inner._make_state()
@@ -165,7 +165,7 @@ class Shards:
                                                  for i, g in enumerate(self.param_groups)}}
 
     def load_sharded_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from what torch.distributed.checkpoint loaded into a sharded_state_dict(); called on every rank."""
+        """Continues from what torch.distributed.checkpoint loaded into a sharded_state_dict(). Call it on every rank."""
         for i, (part, _) in self._shard.items():
             for name, value in state_dict["state"].get(self._names[i], {}).items():
                 if not isinstance(value, Piece):
@@ -177,5 +177,5 @@ class Shards:
 
 
 def latest(states: Iterable[dict[str, Any]]) -> int:
-    """The largest step count of parameters' states."""
+    """Returns the largest step count in parameters' states."""
     return max((int(state.get("step", 0)) for state in states), default=0)

@@ -1,4 +1,4 @@
-"""Forms of a state_dict: as pickle takes it, and with all values in f32, as torch.optim's classes do."""
+"""Forms of a state_dict: for pickle, and with all values in f32, as torch.optim's classes need them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def picklable(values: dict[str, Any]) -> dict[str, Any]:
-    """A parameter's state with codes in float8 as bytes: pickle alone, without torch.save, cannot take those."""
+    """Returns a parameter's state with float8 codes as bytes, because pickle alone, without torch.save, cannot store float8."""
     return {name: value.view(torch.uint8) if "." in name and value.is_floating_point() and value.element_size() == 1 else value
             for name, value in values.items()}
 
 
 def unpickled(values: dict[str, Any]) -> dict[str, Any]:
-    """The inverse."""
+    """Returns the inverse of picklable()."""
     made = dict(values)
     for name in [name for name in made if "." in name]:
         moment, form = stored.split_name(name)
@@ -33,7 +33,7 @@ def unpickled(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain(state_dict: dict[str, Any], params: Sequence[Tensor]) -> dict[str, Any]:
-    """A state_dict with moments and masters in f32."""
+    """Returns a state_dict with moments and masters in f32."""
     state = dict(state_dict["state"])
     for index, p in zip((i for g in state_dict["param_groups"] for i in g["params"]), params):
         if index not in state:

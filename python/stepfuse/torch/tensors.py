@@ -1,4 +1,4 @@
-"""What is asked of one tensor: how it lies, what of it is on this rank. Knows torch only."""
+"""Facts about one tensor: its memory layout, and its part on this rank. Knows torch only."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def type_name(value: Any) -> str:
 
 
 class Place(NamedTuple):
-    """What a tensor is of a longer one, alike on all ranks."""
+    """The position of a tensor within a longer one, equal on all ranks."""
 
-    id: int  # the number that its random numbers follow from
+    id: int  # its random numbers follow from it
     offset: int
     full_size: int
-    columns: int  # elements of a row, of what has several dimensions; else 0
+    columns: int  # elements per row, if it has several dimensions; else 0
 
 
 def row_count(p: Tensor, columns: int) -> int:
@@ -42,7 +42,7 @@ def cuts_of(p: Tensor) -> list[tuple[int, Any]]:
 
 
 def has_whole_rows(p: Tensor, place: Place) -> bool:
-    """Whether no row of it is in parts, here or on another rank of its mesh. What has one dimension is one row."""
+    """Returns whether no row is divided between ranks of its mesh. A tensor with one dimension is one row."""
     if is_distributed(p):
         return all(placement.is_shard(0) and p.ndim > 1 for _, placement in cuts_of(p))
     columns = place.columns or place.full_size
@@ -74,13 +74,13 @@ def largest_cut(p: Tensor) -> int:
 
 
 def is_first_copy(p: Tensor) -> bool:
-    """Whether no other rank of its mesh that holds the same elements comes before this one."""
+    """Returns whether this rank is the first of its mesh with these elements."""
     return not is_distributed(p) or not any(
         placement.is_replicate() and place for placement, place in zip(p.placements, p.device_mesh.get_coordinate() or ()))
 
 
 def part_number(p: Tensor) -> int:
-    """Which of a parameter's parts is on this rank; 0 where it is whole."""
+    """Returns the index of a parameter's part on this rank; 0 if the parameter is whole."""
     number = 0
     for d, placement in enumerate(p.placements if is_distributed(p) else ()):
         if not placement.is_replicate():
@@ -108,15 +108,15 @@ def span_at(p: Tensor, coordinate: tuple[int, ...]) -> Span:
 
 
 def random_id(number: int, part: int) -> int:
-    """What a part's random numbers follow from, in 32 bits: of the parameter's number and the part's, hashed where they do not fit."""
+    """Returns the 32-bit id of a part's random numbers: the parameter's and the part's index, hashed if they do not fit."""
     if number < 1 << 20 and part < 1 << 12:
         return number | part << 20
     return int.from_bytes(hashlib.sha256(f"{number} {part}".encode()).digest()[:4], "little")
 
 
 def block_grid(shape: torch.Size, full: torch.Size, block: int) -> torch.Size:
-    """The shape of what blocks of elements share, for a part with `shape` of a tensor with shape `full`, which decides: as the
-    tensor, with the blocks of a row in its last dimension. A dimension that is no whole number of blocks joins those before it.
+    """Returns the shape of per-block values for a part with `shape` of a tensor with shape `full`, which decides: the tensor's shape
+    with the blocks of a row in the last dimension. A dimension that is not a multiple of the block is joined with those before it.
     """
     if full[-1] % block == 0:
         return torch.Size([*shape[:-1], shape[-1] // block])
@@ -124,7 +124,7 @@ def block_grid(shape: torch.Size, full: torch.Size, block: int) -> torch.Size:
 
 
 def like_parameter(p: Tensor, array: Tensor, block: int = 1) -> Tensor:
-    """An array of a parameter's state as what the parameter is: a DTensor of the same shards, with a value for each block."""
+    """Returns an array of a parameter's state as what the parameter is: a DTensor with the same shards and one value per block."""
     if not is_distributed(p):
         return array
     shape, stride = p.shape, p.stride()
@@ -136,7 +136,7 @@ def like_parameter(p: Tensor, array: Tensor, block: int = 1) -> Tensor:
 
 
 def zeros_like(like: Tensor, dtype: torch.dtype) -> Tensor:
-    """torch's, also where it cannot fill 8-bit floats (torch 2.4)."""
+    """torch.zeros_like, also if torch cannot fill 8-bit floats (torch 2.4)."""
     if dtype.is_floating_point and dtype.itemsize == 1:
         return torch.zeros_like(like, dtype=torch.uint8).view(dtype)
     return torch.zeros_like(like, dtype=dtype)
@@ -148,13 +148,13 @@ def same_layout(a: Tensor, b: Tensor) -> bool:
 
 
 def has_memory(t: Tensor) -> bool:
-    """Whether all its elements are within its storage, which somebody may have made smaller."""
+    """Returns whether all its elements are within its storage, which may have been made smaller."""
     last = sum((n - 1) * stride for n, stride in zip(t.shape, t.stride()))
     return t.numel() == 0 or (t.storage_offset() + last + 1) * t.element_size() <= t.untyped_storage().nbytes()
 
 
 def lies_by_rows(p: Tensor) -> bool:
-    """Whether its first dimension is the outermost one in memory."""
+    """Returns whether its first dimension is the outermost one in memory."""
     return (p.is_contiguous() or not is_dense(p) or p.shape[0] == 1 or
             p.stride(0) == max(s for s, n in zip(p.stride(), p.shape) if n > 1))
 
@@ -164,7 +164,7 @@ def is_dense(p: Tensor) -> bool:
 
 
 def overlaps_itself(p: Tensor) -> bool:
-    """Whether two elements may share memory; exact for everything that slicing and transposing make."""
+    """Returns whether two elements may share memory; exact for every result of slicing and transposing."""
     reach = 0
     for stride, n in sorted((s, n) for s, n in zip(p.stride(), p.shape) if n > 1):
         if stride <= reach:

@@ -1,4 +1,4 @@
-"""The forms that an optimizer keeps a parameter's weights in, for its users: f32 values, scales of 8-bit copies, averages."""
+"""The forms of a parameter's weights, for users: f32 values, scales of 8-bit copies, averages."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Weights:
     param_groups: list[dict[str, Any]]
     state: Any
     _shows_averages = False
-    _scales: dict[Tensor, Tensor] | None = None  # of scaled copies: state that stays the same tensors, by parameter
+    _scales: dict[Tensor, Tensor] | None = None  # scales of copies by parameter; these tensors are never replaced
 
     @torch.no_grad()
     def set_weight(self, param: Tensor | str, values: Tensor) -> None:
-        """Makes a parameter these values, to f32: with its master, or what it keeps in its place, and the scale of an 8-bit copy.
+        """Sets a parameter to these f32 values, with its master (or missing bits) and the scale of an 8-bit copy.
 
         Example:
             >>> optimizer.set_weight(layer.weight, torch.randn(layer.weight.shape) * 0.02)
@@ -41,19 +41,19 @@ class Weights:
         stored.store(state, p, values)
 
     def copy_scale_inv(self, param: Tensor | str) -> Tensor:
-        """What an 8-bit parameter with copy_scale= is to be multiplied by: always the same tensor, which steps change.
+        """Returns the factor from codes to values of an 8-bit parameter with copy_scale=: always the same tensor, which steps change.
 
-        One f32 number; with "mx" and "mx-rceil" a power of two for 32 elements (torch.float8_e8m0fnu): of a parameter whose rows
-        have a multiple of 32 elements, in its shape, else in the order of memory; with "block128" and "block128-f32" an f32 number for
-        128 rows of 128 columns: columns are those of the last dimension, and all before it count rows; of three and more dimensions,
-        in the order of memory (in channels_last, channels are columns).
+        It is one f32 number per tensor. With "mx" and "mx-rceil" it is a power of two per 32 elements (torch.float8_e8m0fnu), in the
+        parameter's shape if rows are a multiple of 32 elements, and otherwise in the order of memory. With "block128" and
+        "block128-f32" it is an f32 number per 128 rows by 128 columns. Columns are the last dimension, and all others count as rows;
+        with three or more dimensions the order is that of memory (in channels_last, channels are columns).
         """
         p, scales = self._scaled(param)
         return stored.to_visible_scales(scales, p)
 
     def dequantized(self, param: Tensor | str, dtype: torch.dtype = torch.float32) -> Tensor:
-        """An 8-bit parameter with copy_scale= times its scales, for a forward pass. Its gradient is the parameter's, which is
-        in 8 bits, too, unless `param.grad_dtype` says otherwise (torch >= 2.10).
+        """Returns an 8-bit parameter with copy_scale= times its scales, for a forward pass. The gradient is the parameter's, which has
+        8 bits, too, unless `param.grad_dtype` says otherwise (torch >= 2.10).
 
         Example:
             >>> linear(x, optimizer.dequantized(weight))
@@ -76,7 +76,7 @@ class Weights:
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
-        """Inside of it the parameters are their moving averages (ema_decay=): to evaluate or save the model.
+        """Inside of the context, the parameters are their moving averages (ema_decay=), to evaluate or save the model.
 
         Example:
             >>> with optimizer.averaged():

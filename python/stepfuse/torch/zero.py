@@ -44,23 +44,23 @@ _alive: weakref.WeakSet[ZeroRedundancyOptimizer] = weakref.WeakSet()
 
 
 class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
-    """Sharded over ranks: one of this package's optimizers, its state, and its step.
+    """One of this package's optimizers, with state and step sharded over ranks.
 
-    Takes the place of DistributedDataParallel and of torch's ZeroRedundancyOptimizer: gradients are averaged by
-    reduce-scatter, bucket by bucket while backward runs, each rank steps its share, and the weights are gathered.
-    Weights of rank 0 are everybody's at first. After backward `.grad` is None: the sum is in the shards.
+    It replaces DistributedDataParallel and torch's ZeroRedundancyOptimizer. Gradients are averaged by
+    reduce-scatter, bucket by bucket while backward runs; each rank steps its share, and the weights are gathered.
+    At first all ranks get the weights of rank 0. After backward `.grad` is None, because the sum is in the shards.
 
     Args:
         optimizer_class: an elementwise optimizer of this package.
         process_group: the ranks; None: all.
         exact: any number of ranks takes the same steps as one process that accumulates their batches in the order of
-            ranks: gradients are added up in that order, and the norm is folded from all pieces. The gradients take as
-            many bytes on their way, and a second copy in memory (on the CPU in any case).
-        reduce_gradients: False where DistributedDataParallel has made the gradients equal.
+            ranks. Gradients are added up in that order, and the norm is folded from all pieces. As many bytes are sent,
+            and the gradients need a second copy in memory (on the CPU in any case).
+        reduce_gradients: False if DistributedDataParallel has made the gradients equal.
         bucket_bytes: about how much is sent at once.
-        overlap_gather: step() does not wait for the other ranks' weights; each bucket is waited for where one of its
-            weights is used from Python, as the next forward does. What reads weights otherwise calls wait() first.
-        allow_unused: a parameter that has no gradient on a rank counts as zero there; else that is an error.
+        overlap_gather: step() does not wait for the other ranks' weights. The first use of a weight from Python, as in
+            the next forward, waits for its bucket. Code that reads weights in a different way must call wait() first.
+        allow_unused: a parameter without a gradient on a rank counts as zero there; otherwise that is an error.
         defaults: further arguments of the optimizer, such as lr, max_norm, scaler.
 
     Example:
@@ -94,11 +94,11 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         self._comm = Ranks([group], self._all[0].device)
         self._exact, self._reduces, self._allow_unused = exact, reduce_gradients, allow_unused
         self._overlaps = overlap_gather
-        # gloo's reduce-scatter is an all-reduce, of twice the bytes, that nobody can look after.
+        # gloo's reduce-scatter is an all-reduce with twice the bytes, which cannot be watched.
         self._ordered = self._world > 1 and (exact or self._all[0].device.type == "cpu")
         self._paused = False
         self._broken: str | None = None
-        self._next = 0  # bucket to be sent
+        self._next = 0  # next bucket to be sent
         self._runs: tuple[Any, list[list[tuple[int, int, int]]]] | None = None
         self._agree(optimizer_class, defaults, bucket_bytes)
         with torch.no_grad():
@@ -117,17 +117,17 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                        for b, bucket in enumerate(self._buckets) for i, p in enumerate(bucket.params) if reduce_gradients]
         _alive.add(self)
         if reduce_gradients:
-            self._step_supports_amp_scaling = True  # a GradScaler would look at gradients that are not summed
+            self._step_supports_amp_scaling = True  # a GradScaler would read gradients that are not summed
 
     def _check_unowned(self) -> None:
-        """A second one would take the gradients and the memory of the first."""
+        """Refuses a second optimizer, which would take the gradients and the memory of the first."""
         mine = {id(p): name for p, name in zip(self._all, self._names)}
 
         def shared() -> str | None:
             return next((mine[id(p)] for other in _alive for p in other._all if id(p) in mine), None)
 
         if shared() is not None:
-            gc.collect()  # one that nobody has any more may be in a cycle
+            gc.collect()  # an unused one may be in a reference cycle
         if (name := shared()) is not None:
             raise RuntimeError(f"{name} is another ZeroRedundancyOptimizer's already, which takes its gradients: delete that one first, or make the "
                                "model anew")
@@ -143,7 +143,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
             "layout": [f"{name} {tuple(p.shape)} {p.stride()} {p.dtype}" for name, p in zip(self._names, self._all)]})
 
     def _check_rows(self) -> None:
-        """On all ranks alike: a step with values of rows needs them whole."""
+        """Checks on all ranks alike that rows are whole if the step has per-row values."""
         inner, engine, at = self._inner, self._inner._bound(), 0
         for group in self.param_groups if self._world > 1 else ():
             own = range(at, at := at + len(group["params"]))
@@ -159,12 +159,12 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                                      "where that is why, or take DistributedDataParallel")
 
     def _make_inner(self, optimizer_class: type[Fused], defaults: dict[str, Any]) -> None:
-        """The optimizer of this rank's share: a parameter for each slice, and an empty one for each dtype and group."""
+        """Makes the optimizer of this rank's share: one parameter per slice, and an empty one per dtype and group."""
         mine = {s.param: (bucket, s) for bucket in self._buckets for s in bucket.slices[self._me]}
         self._shard: dict[int, tuple[Tensor, Slice]] = {}  # by the parameter's index
         self._given: list[tuple[Tensor, Tensor]] = []
         groups, at, places = [], 0, {}
-        self._origins: list[list[int]] = []  # of each group inside, where its parameters stand in the group outside
+        self._origins: list[list[int]] = []  # for each group inside, the indices of its parameters in the group outside
         for group in self.param_groups:
             slices, kinds = [], set()
             moments = group.get("moments", defaults.get("moments"))
@@ -181,7 +181,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                     self._shard[i] = (part, s)
                     places[id(part)] = whole._replace(offset=s.offset)
                     slices.append((f"{self._names[i]}[{s.offset}:{s.offset + s.size}]", part))
-                elif kind not in kinds:  # so that all ranks have the same kinds of step
+                elif kind not in kinds:  # all ranks must have the same kinds of step
                     part = torch.nn.Parameter(torch.empty(0, dtype=dtype, device=self._all[i].device))
                     part.grad = torch.empty_like(part)
                     places[id(part)] = whole
@@ -205,7 +205,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                 if key not in NOT_HYPER:
                     outer.setdefault(key, value)
 
-    # --- what the optimizer inside has
+    # --- forwarded to the optimizer inside
 
     def scale(self, loss: Tensor) -> Tensor:
         """The loss times the scaler's scale, to call backward() on."""
@@ -218,20 +218,20 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
 
     @property
     def last_step_skipped(self) -> Tensor | None:
-        """As of the optimizer inside: the same on all ranks."""
+        """The optimizer inside's value: the same on all ranks."""
         return self._inner.last_step_skipped
 
     def stats(self, wait: bool = True) -> dict[str, float] | None:
-        """Reports of the newest finished step: the same on all ranks."""
+        """Returns reports of the newest finished step: the same on all ranks."""
         return self._inner.stats(wait)
 
     def set_scale(self, params: Tensor | str | Iterable[Tensor | str], **factors: float) -> None:
-        """As of the optimizer inside; alike on all ranks."""
+        """Does the same as for the optimizer inside. Call it on all ranks with the same arguments."""
         set_scales(self.param_groups, params, factors)
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
-        """As of the optimizer inside; on all ranks, to each of which all averages are sent, and then all weights again."""
+        """Swaps in the averages, as the optimizer inside does. Call it on all ranks: averages, and afterwards weights, are sent to each."""
         self._check_whole()
         self._take_writes()
         try:
@@ -246,14 +246,14 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
 
     @property
     def messages(self) -> int:
-        """Collectives that this rank has taken part in so far."""
+        """The number of collectives that this rank has taken part in."""
         return self._comm.messages
 
     # --- gradients
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Gradients of a backward() in here are kept in `.grad`, and sent with those of the next one outside."""
+        """Keeps the gradients of a backward() inside in `.grad`, and sends them with those of the next one outside."""
         paused, self._paused = self._paused, True
         try:
             yield
@@ -262,7 +262,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
 
     @torch.no_grad()
     def _take(self, bucket: Bucket, index: int, p: Tensor) -> None:
-        """A gradient into its bucket, divided by the number of ranks on the way."""
+        """Adds a gradient to its bucket, divided by the number of ranks."""
         if bucket.taken[index]:
             raise RuntimeError(f"a second gradient of {self._names[bucket.indices[index]]} before step() or zero_grad(): "
                                "accumulate with no_sync() around all backward() but the last")
@@ -271,7 +271,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         p.grad = None
 
     def _send_full(self) -> None:
-        """In one order on all ranks; what has arrived meanwhile is looked at."""
+        """Sends full buckets, in one order on all ranks, and observes those that have arrived."""
         while self._next < len(self._buckets) and all(self._buckets[self._next].taken):
             bucket = self._buckets[self._next]
             bucket.sent = True
@@ -300,7 +300,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                 engine.observe(*run)
 
     def _observable(self, engine: Any) -> list[list[tuple[int, int, int]]]:
-        """Of each bucket, the runs of tensors (part, first, count) that its slices are in the steps."""
+        """Returns, per bucket, the runs of tensors (part, first, count) of its slices in the steps."""
         if self._runs is None or self._runs[0] is not engine.walk:
             runs = []
             for bucket in self._buckets:
@@ -316,7 +316,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         return self._runs[1]
 
     def _collect(self) -> None:
-        """All gradients of this rank's share, summed; also those that no hook brought."""
+        """Collects all gradients of this rank's share, summed, including those that no hook brought."""
         missing = []
         for bucket in self._buckets:
             for i, p in enumerate(bucket.params):
@@ -339,7 +339,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                 self._finish(bucket)
 
     def _collect_equal(self) -> None:
-        """Where DDP has reduced them: this rank's share of `.grad`."""
+        """Collects this rank's share of `.grad` after DDP has reduced it."""
         for i, (part, s) in self._shard.items():
             p = self._all[i]
             if p.grad is None:
@@ -363,7 +363,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
     # --- the step
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step of all ranks; returns what the closure does."""
+        """Makes one step on all ranks, and returns the closure's result."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -386,7 +386,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         return loss
 
     def _take_writes(self) -> None:
-        """What somebody wrote to the model's parameters since the last step, or gave them as other memory, into this rank's share."""
+        """Takes changes of the model's parameters since the last step, or new memory that they were given, into this rank's share."""
         for i in self._outside.written():
             p, home = self._all[i], self._homes[i]
             if (p.shape, p.dtype, p.device) != (home.shape, home.dtype, home.device):
@@ -398,7 +398,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                 home.copy_(p.detach())
                 p.data = home
             if i in self._shard:
-                increment_versions([self._shard[i][0]])  # by which the optimizer inside notices it
+                increment_versions([self._shard[i][0]])  # the optimizer inside notices the write by this
         self._outside.settle()
 
     def _check_whole(self) -> None:
@@ -408,10 +408,10 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                             "use any more; make them anew and load the last checkpoint")
 
     def _gather(self) -> None:
-        """The weights that ranks have updated, to all of them, those first that forward begins with; from here on a failure
-        leaves half a step."""
+        """Sends the updated weights to all ranks, in the order in which forward needs them. A failure from here on leaves half
+        a step."""
         increment_versions(self._all)
-        self._outside.written()  # by the step
+        self._outside.written()  # the step's own writes
         self._outside.settle()
         if self._world == 1:
             return
@@ -450,7 +450,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
 
 
 def hook(owner: weakref.ref[ZeroRedundancyOptimizer], bucket: int, index: int) -> Callable[[Tensor], None]:
-    """Takes a gradient where backward has made it. The model refers to the hook, which does not keep the optimizer alive."""
+    """Returns the hook that takes a gradient when backward has made it. The model holds the hook, which does not keep the optimizer alive."""
 
     def take(p: Tensor) -> None:
         optimizer = owner()
