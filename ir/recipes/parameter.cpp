@@ -16,8 +16,7 @@ Parameter declare_parameter(Context& c, Access access) {
     p.weight = c.b.buffer("weight", in_format ? DType::f32 : c.settings.model, Access::out);
     p.master = c.b.buffer("master", DType::f32, Access::inout);
     if (c.settings.scales_squares()) {
-      p.weight_scale =
-          c.b.buffer("weight_scale", DType::f32, Access::out, per::square(kSquareSide));
+      p.weight_scale = c.b.buffer("weight_scale", DType::f32, Access::out, per::square(128));
     } else if (!in_format) {
       c.b.init_copy(p.master, p.weight);
     }
@@ -131,8 +130,7 @@ void store_with_current(Context& c, const Parameter& p, Value new_weight) {
 // are the others without their fractions.
 void store_with_block128(Context& c, const Parameter& p, Value new_weight) {
   Value widest =
-      c.b.reduce(Op::reduce_max, abs(new_weight).named("w_size"), per::square(kSquareSide))
-          .named("amax");
+      c.b.reduce(Op::reduce_max, abs(new_weight).named("w_size"), per::square(128)).named("amax");
   Value scale = scale_to_largest(c, widest, c.f32(1)).named("copy_scale");
   if (c.settings.options.copy_scale == CopyScale::block128) {
     Value power = c.b.bitcast(scale, DType::i32) & c.i32(-(1 << 23));

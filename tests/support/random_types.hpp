@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -11,8 +12,6 @@
 #include "tests/support/rng.hpp"
 
 namespace stepfuse::testing {
-
-inline constexpr int32_t kBlocks[] = {16, 32, 64, 128, 256};
 
 class RandomTypes {
  protected:
@@ -49,8 +48,8 @@ class RandomTypes {
   }
   // The tile of a value that several elements share: a block, or a square in programs with squares.
   Granularity any_shared() {
-    if (squares_) return per::square(kSquareSide);
-    return per::block(kBlocks[rng_.below(std::size(kBlocks))]);
+    Granularity tile = kTiles[rng_.below(std::size(kTiles))];
+    return (tile.rows > 1) == squares_ ? tile : any_shared();
   }
   bool may_share() const { return !columns_ || squares_; }
 
