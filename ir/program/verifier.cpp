@@ -440,14 +440,13 @@ class Verifier {
     check_predicate(inst, s.type.at);
   }
 
-  // Refuses blocks other than squares in steps with per-column or per-square values: a block covers several
-  // columns, and it need not start where a square does.
+  // Refuses blocks other than squares in steps with per-column values: a block covers several columns.
   void check_columns() {
-    if (rows_in_order(p_) == 0) return;
     std::vector<Granularity> all = granularities_of(p_);
-    auto is_block = [](Granularity g) { return block_of(g) > 1 && ordered_rows(g) == 0; };
+    if (std::find(all.begin(), all.end(), per::column) == all.end()) return;
+    auto is_block = [](Granularity g) { return block_of(g) > 1 && g.rows == 1; };
     if (std::any_of(all.begin(), all.end(), is_block))
-      report(19, "a step with values of columns or squares has no blocks but squares");
+      report(19, "a step with values of columns has no blocks but squares");
   }
 
   void check_reports() {

@@ -99,7 +99,8 @@ TEST_CASE("blocks: sums by halving, and what is behind the tensor's end changes 
 }
 
 TEST_CASE("blocks: what is refused says so") {
-  CHECK(contains(problem("  %m = reduce_max %x : <f32/24>"), "write one of 16, 32, 64, 128, 256"));
+  CHECK(
+      contains(problem("  %m = reduce_max %x : <f32/24>"), "write one of 8, 16, 32, 64, 128, 256"));
   CHECK(contains(problem("  %m = reduce_max %x : <f32/512>"),
                  "'512' is neither a block nor a square"));
   CHECK(contains(problem("  %m = reduce_max %x : <f32/32>\n  %n = reduce_max %m : <f32/64>"),

@@ -122,14 +122,17 @@ TEST_CASE("values of squares have a text, and rules") {
   CHECK(error_of(most + "%t = mul %m, 2 : <f32/128x128>\n%u = add %t, %w : [f32]") == "no error");
   for (const char* none : {"128x64", "64x64", "256x256"}) {
     CHECK(has(error_of(fmt::format("%m = reduce_max %w : <f32/{}>", none)),
-              fmt::format("'{}' is neither a block nor a square: write one of 16, 32, 64, 128, "
+              fmt::format("'{}' is neither a block nor a square: write one of 8, 16, 32, 64, 128, "
                           "256, 16x16, 32x32, 128x128",
                           none)));
   }
   CHECK(error_of("%a = reduce_max %w : <f32/32x32>\n%b = reduce_max %w : <f32/16x16>\n"
                  "%c = mul %a, %b : <f32/16x16>") == "no error");
   CHECK(has(error_of("%a = reduce_max %w : <f32/32x32>\n%b = mul %a, 2 : <f32/16x16>"), "[V3]"));
-  CHECK(has(error_of(most + "%b = reduce_max %w : <f32/128>"), "[V19]"));
+  CHECK(error_of(most + "%b = mul %m, 1 : <f32/128x128>\n%c = reduce_max %w : <f32/32>\n"
+                        "%d = mul %c, %b : <f32/32>") == "no error");
+  CHECK(has(error_of(most + "%b = reduce_max %w : <f32/16>\n%c = reduce_max %w : <f32/column>"),
+            "[V19]"));
   CHECK(has(error_of(most + "%t = reduce_max %m : <f32>"), "not reduced further"));
   CHECK(
       has(error_of("%r = reduce_add %w : <f32/row>\n%t = reduce_add %r : <f32/128x128>"), "[V3]"));

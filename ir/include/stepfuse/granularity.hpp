@@ -32,9 +32,9 @@ constexpr Granularity square(int32_t side) { return {Scope::tensor, side, side};
 }  // namespace per
 
 // The tiles of a row or of several rows that a program's values may have: blocks and squares.
-inline constexpr Granularity kTiles[] = {per::block(16),  per::block(32),  per::block(64),
-                                         per::block(128), per::block(256), per::square(16),
-                                         per::square(32), per::square(128)};
+inline constexpr Granularity kTiles[] = {per::block(8),   per::block(16),  per::block(32),
+                                         per::block(64),  per::block(128), per::block(256),
+                                         per::square(16), per::square(32), per::square(128)};
 inline constexpr int32_t kLargestBlock = 256;
 
 // The granularities that have names, coarse to fine. Their positions are their numbers in the kernel ABI.
