@@ -92,6 +92,8 @@ void BodyEmitter::emit_elements(const plan::Pass& pass) {
       if (k.block == 1) {
         vectors_[v] =
             vector_.load(k.dtype, f_.address("at", k.array, i, vector_bytes(k.dtype)), name(v));
+      } else if (k.block < m_.lanes) {
+        vectors_[v] = load_short_blocks(k, i, name(v));
       } else {
         std::string block = f_.set("block", "udiv i64 {}, {}", i, k.block / m_.lanes);
         std::string at = f_.address("at", k.array, block, size_of(k.dtype));
@@ -191,9 +193,53 @@ std::string BodyEmitter::combined_block(const plan::Inst& inst, DType t, const s
   return vector_.apply(reduction_combiner(inst.op), t, t, args, name(inst.value));
 }
 
+// Reduces a block that has fewer elements than a vector, by scalars.
+std::string BodyEmitter::reduce_short_block(const plan::Inst& inst, const std::string& i) {
+  const Kept& k = kept_.at(inst.operands[0]);
+  auto block = static_cast<size_t>(block_of(plan_[inst.value].at));
+  std::string first = f_.set("at", "mul i64 {}, {}", i, block);
+  std::string base = f_.address("at", k.array, first, size_of(k.dtype));
+  std::vector<std::string> values;
+  for (size_t e = 0; e < block; ++e) {
+    std::string at = f_.address("at", base, std::to_string(e), size_of(k.dtype));
+    values.push_back(scalar_.load(k.dtype, at, name(inst.operands[0])));
+  }
+  for (size_t d = block / 2; d > 0; d /= 2) {
+    for (size_t e = 0; e < d; ++e) {
+      std::array<std::string, 2> args = {values[e], values[e + d]};
+      values[e] =
+          scalar_.apply(reduction_combiner(inst.op), k.dtype, k.dtype, args, name(inst.value));
+    }
+  }
+  return values[0];
+}
+
+// Loads what the elements of vector `i` share in blocks with fewer elements than a vector.
+std::string BodyEmitter::load_short_blocks(const Kept& k, const std::string& i,
+                                           const std::string& hint) {
+  int blocks = m_.lanes / k.block;
+  std::string first = f_.set("block", "mul i64 {}, {}", i, blocks);
+  std::string base = f_.address("at", k.array, first, size_of(k.dtype));
+  std::string all;
+  for (int b = 0; b < blocks; ++b) {
+    std::string at = f_.address("at", base, std::to_string(b), size_of(k.dtype));
+    std::string own = vector_.splat(k.dtype, scalar_.load(k.dtype, at, hint), hint);
+    std::string mask;  // the lanes of the blocks before stay, and the others are this block's
+    for (int lane = 0; lane < m_.lanes; ++lane) {
+      mask += fmt::format("{}i32 {}", lane == 0 ? "" : ", ", lane < b * k.block ? lane : m_.lanes);
+    }
+    std::string type = vector_.type(k.dtype);
+    all = b == 0 ? own
+                 : f_.set(hint, "shufflevector {0} {1}, {0} {2}, <{3} x i32> <{4}>", type, all, own,
+                          m_.lanes, mask);
+  }
+  return all;
+}
+
 std::string BodyEmitter::reduce_block(const plan::Inst& inst, const std::string& i) {
   const Kept& k = kept_.at(inst.operands[0]);
   fill_with_identities(inst, k, i, block_of(plan_[inst.value].at));
+  if (block_of(plan_[inst.value].at) < m_.lanes) return reduce_short_block(inst, i);
   bool by_bits = reduces_by_bits(inst);
   DType t = by_bits ? DType::i32 : k.dtype;
   std::string all = halved(inst, t, i);

@@ -151,6 +151,8 @@ class BodyEmitter {
                              const std::string& b);
   void fill_with_identities(const plan::Inst& inst, const Kept& k, const std::string& i, int block);
   std::string reduce_block(const plan::Inst& inst, const std::string& i);
+  std::string reduce_short_block(const plan::Inst& inst, const std::string& i);
+  std::string load_short_blocks(const Kept& k, const std::string& i, const std::string& hint);
   int block_of(const Stream& s) const { return stepfuse::block_of(plan_.array(*s.use).at); }
   static int block_of(Granularity g) { return stepfuse::block_of(g); }
   // Reading several arrays hides the memory's latency well enough. Measures for one or two arrays would

@@ -1,6 +1,8 @@
 // Prints a KernelPlan: `stepfuse dump --emit=plan`. Knows the plan and fmt.
 #include <fmt/format.h>
 
+#include <stepfuse/printer.hpp>
+
 #include "compiler/plan/plan.hpp"
 
 namespace stepfuse::plan {
@@ -67,7 +69,7 @@ class Printer {
       const Reduction& r = plan_.reductions[i];
       std::string parts = r.partials ? fmt::format("{}, partition {}{}", place(r.to), r.partition,
                                                    r.first_level ? ", first level" : "")
-                                     : "square";
+                                     : granularity_name(r.to);
       line(0, "reduction {} {}: {} of {}, {} -> {}", i, operand(r.value), info(r.op).name,
            stepfuse::name(r.dtype), place(r.from), parts);
       comment_reduction(static_cast<int32_t>(i));
@@ -164,7 +166,7 @@ class Printer {
     for (const ArrayUse& a : body.arrays) {
       Granularity at = plan_.array(a).at;
       std::string blocks = block_of(at) == 1 ? ""
-                           : needs_rows(at)  ? " of squares"
+                           : needs_rows(at)  ? fmt::format(" per {}", granularity_name(at))
                                              : fmt::format(" of {} elements", at.columns);
       line(3, "array {} : {}{}{}{}{}{}", array(a), stepfuse::name(a.dtype), blocks,
            a.loaded ? ", loaded" : "", a.stored ? ", stored" : "", a.predicated ? " in part" : "",

@@ -17,15 +17,6 @@ namespace {
 constexpr size_t kMaxDiagnostics = 20;  // the search stops at this number
 constexpr size_t kMaxMessage = 400;     // names in a malformed text may be megabytes long
 
-// Whether values of the language may have this granularity.
-bool is_legal(Granularity g) {
-  if (g == per::square(kSquareSide)) return true;
-  int32_t n = g.columns;
-  bool is_block = n >= kSmallestBlock && n <= kLargestBlock && (n & (n - 1)) == 0;
-  return (g == per::block(n) && is_block) ||
-         std::any_of(std::begin(kGranularities), std::end(kGranularities),
-                     [&](const NamedGranularity& named) { return named.at == g; });
-}
 // Returns the number of elements that share a value.
 int32_t shared_by(Granularity g) { return g.rows * g.columns; }
 bool is_scalar_storage(DType t) { return is_number(t) || t == DType::boolean; }
@@ -146,7 +137,8 @@ class Verifier {
              b.name, names(kFloatStorage, ", "), names(kIntegerStorage, ", "));
     }
     if (!is_legal(b.at) || !is_tile(b.at)) {
-      report(13, "buffer @{} has a value for {} elements", b.name, shared_by(b.at));
+      report(13, "buffer @{} has a value for {} rows of {} columns: take elements, or {}", b.name,
+             b.at.rows, b.at.columns, tile_texts());
     }
     if (ordered_rows(b.at) > 0 && (b.access == Access::inout || b.init != Buffer::Init::none)) {
       report(13,
@@ -378,7 +370,8 @@ class Verifier {
       finest = i == 0 ? operand(inst, i) : join(finest, operand(inst, i));
     }
     if (!is_legal(inst.type.at)) {
-      report(3, "{} rows of {} columns are no block", inst.type.at.rows, inst.type.at.columns);
+      report(3, "{} rows of {} columns are neither a block nor a square: take {}",
+             inst.type.at.rows, inst.type.at.columns, tile_texts());
     }
     if (is_reduction(inst.op)) {
       if (is_tile(finest.at) && finest.at != per::element) {
@@ -447,15 +440,13 @@ class Verifier {
     check_predicate(inst, s.type.at);
   }
 
-  // Refuses blocks other than squares in steps with per-column or per-square values: a block covers several
-  // columns, and it need not start where a square does.
+  // Refuses blocks other than squares in steps with per-column values: a block covers several columns.
   void check_columns() {
-    if (rows_in_order(p_) == 0) return;
     std::vector<Granularity> all = granularities_of(p_);
-    auto is_block = [](Granularity g) { return block_of(g) > 1 && ordered_rows(g) == 0; };
+    if (std::find(all.begin(), all.end(), per::column) == all.end()) return;
+    auto is_block = [](Granularity g) { return block_of(g) > 1 && g.rows == 1; };
     if (std::any_of(all.begin(), all.end(), is_block))
-      report(19,
-             "a step with per-column or per-square values can have no blocks other than squares");
+      report(19, "a step with per-column values can have no blocks other than squares");
   }
 
   void check_reports() {

@@ -107,14 +107,11 @@ class Parser : TokenReader<Lexer> {
   // Parses how many elements share a value: 256, or 128x128.
   Granularity parse_tile() {
     Token t = expect(TokenKind::word, "how many elements share a value, as in <f32/256>");
-    if (t.text == tile_text(per::square(kSquareSide))) return per::square(kSquareSide);
-    for (int32_t n = kSmallestBlock; n <= kLargestBlock; n *= 2) {
-      if (t.text == tile_text(per::block(n))) return per::block(n);
+    for (Granularity tile : kTiles) {
+      if (t.text == tile_text(tile)) return tile;
     }
-    lexer_.fail(t.loc,
-                fmt::format("'{}' elements are no block: blocks have 16, 32, 64, 128 or 256, "
-                            "or 128x128, as many rows",
-                            t.text.substr(0, 40)));
+    lexer_.fail(t.loc, fmt::format("'{}' is neither a block nor a square: write one of {}",
+                                   t.text.substr(0, 40), tile_texts()));
   }
 
   Type parse_type_after_colon(SourceLoc* loc = nullptr) {

@@ -83,6 +83,12 @@ std::string tile_text(Granularity g) {
   return g.rows == 1 ? fmt::format("{}", g.columns) : fmt::format("{}x{}", g.rows, g.columns);
 }
 
+std::string tile_texts() {
+  std::string all;
+  for (Granularity tile : kTiles) all += (all.empty() ? "" : ", ") + tile_text(tile);
+  return all;
+}
+
 std::string granularity_name(Granularity at) {
   if (block_of(at) == 1) return std::string(info(at).name);
   return fmt::format("{} of {}", at.rows == 1 ? "block" : "square", tile_text(at));

@@ -42,7 +42,7 @@ Program program_of_blocks(int32_t size) {
 }  // namespace
 
 TEST_CASE("small blocks are folded, computed and stored by vectors as one by one") {
-  for (int32_t size : {16, 32, 64, 128}) {
+  for (int32_t size : {8, 16, 32, 64, 128}) {
     Program p = program_of_blocks(size);
     TestLayout layout;
     for (uint64_t count : {5000, 1024, 1023, 700, 256, 129, 77, 16, 1}) {

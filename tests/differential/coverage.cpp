@@ -45,9 +45,10 @@ std::map<std::string, std::map<std::string, int>> all_features() {
         all["reduction"][reduction_name(from.at, to.at)] = 0;
     }
   }
-  for (int block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
+  for (Granularity tile : kTiles) {
+    if (tile.rows > 1) all["square"][tile_text(tile)] = 0;
     for (Op op : {Op::reduce_add, Op::reduce_max, Op::reduce_min, Op::reduce_any}) {
-      all["block"][fmt::format("{} of {}", info(op).name, block)] = 0;
+      if (tile.rows == 1) all["block"][fmt::format("{} of {}", info(op).name, tile.columns)] = 0;
     }
   }
   for (const char* kind : {"block", "square"}) {
@@ -169,6 +170,7 @@ void Coverage::count_inst(const Program& program, const Inst& inst) {
     ++seen_["block"][fmt::format("{} of {}", info(inst.op).name, block_of(inst.type.at))];
   } else if (is_reduction(inst.op) && is_tile(inst.type.at)) {
     ++seen_["square"][std::string(info(inst.op).name)];
+    ++seen_["square"][tile_text(inst.type.at)];
   } else if (is_reduction(inst.op)) {
     Granularity from = program[inst.operands[0]].type.at;
     ++seen_["reduction"][reduction_name(from, inst.type.at)];

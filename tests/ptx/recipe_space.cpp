@@ -90,11 +90,9 @@ TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) 
       t.columns = rng.chance(30) ? 0 : 1 + rng.below(300);
       if (has_blocks) t.columns = t.columns / 64 * kLargestBlock;
       std::vector<Granularity> used = granularities_of(program);
-      auto has = [&](Granularity g) {
-        return std::find(used.begin(), used.end(), g) != used.end();
-      };
-      uint64_t rows = has(per::square(kSquareSide)) ? kSquareSide : 1;
-      t.offset = has(per::column) ? 0 : t.columns * rows * rng.below(9);
+      bool columns = std::find(used.begin(), used.end(), per::column) != used.end();
+      auto rows = static_cast<uint64_t>(std::max(1, rows_in_order(program)));
+      t.offset = columns ? 0 : t.columns * rows * rng.below(9);
       if (t.columns != 0) t.size -= t.size % t.columns;
     }
     // Shards start at blocks. The API asks for more of other shards, but the kernels do not.

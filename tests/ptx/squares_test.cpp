@@ -12,6 +12,7 @@
 #include "tests/ptx/edited_kernel.hpp"
 #include "tests/support/needs_nvrtc.hpp"
 #include "tests/support/random_data.hpp"
+#include "tests/support/sides.hpp"
 #include "tests/support/signatures.hpp"
 
 using namespace stepfuse;
@@ -66,6 +67,28 @@ constexpr const char* kKept = R"(step @kept {
 }
 )";
 
+// Squares of two sizes in one phase. The smaller ones lie in the larger.
+constexpr const char* kSides = R"(step @sides {
+  buffer @w : f32 inout
+  buffer @given : <f32/16x16> in
+  buffer @few : <f32/32x32> out
+  buffer @all : <f32/128x128> out
+  %w = load @w : [f32]
+  %given = load @given : <f32/16x16>
+  %size = abs %w : [f32]
+  %large = reduce_max %size : <f32/128x128>
+  %sum = reduce_add %w : <f32/32x32>
+  %least = reduce_min %w : <f32/16x16>
+  %few = mul %large, %sum : <f32/32x32>
+  %part = add %least, %given : <f32/16x16>
+  %fine = add %part, %few : <f32/16x16>
+  %new = sub %w, %fine : [f32]
+  store @w, %new
+  store @few, %few
+  store @all, %large
+}
+)";
+
 // Ragged squares, more rows than a square has, and rows for a warp; some tensors have no elements
 // or no gradient.
 TestLayout layout_of(const Program& program) {
@@ -113,6 +136,12 @@ TEST_CASE("squares are reduced, loaded and stored, in every form") {
       CHECK(outcome(kStep, form, options) == "");
       CHECK(outcome(without_columns(), form, options) == "");
       CHECK(outcome(kKept, form, options) == "");
+      CHECK(outcome(kSides, form, options) == "");
+      for (int side : {16, 32}) {
+        CAPTURE(side);
+        CHECK(outcome(with_side(kStep, side), form, options) == "");
+        CHECK(outcome(with_side(kKept, side), form, options) == "");
+      }
     }
   }
   // Observes the phase that combines squares for some tensors, before the step does the rest.

@@ -142,7 +142,7 @@ void cut_at_rows(Rng& rng, LayoutTensor& tensor, const Program& program, bool bl
   tensor.columns = rng.chance(20) ? 0 : kLengths[rng.below(std::size(kLengths))];
   if (blocks) tensor.columns = (tensor.columns + kLargestBlock - 1) / kLargestBlock * kLargestBlock;
   tensor.offset = tensor.columns * (tensor.offset == 0 ? 0 : rng.below(100));
-  if (has(program, per::square(kSquareSide))) tensor.offset *= kSquareSide;
+  tensor.offset *= static_cast<uint64_t>(std::max(1, rows_in_order(program)));
   bool is_short = tensor.size < 2 * tensor.columns && tensor.columns <= 2500;
   if (is_short && rng.chance(60)) tensor.size = tensor.columns * (2 + rng.below(4));
   if (tensor.columns != 0) tensor.size -= tensor.size % tensor.columns;

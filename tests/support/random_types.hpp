@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -12,8 +13,6 @@
 
 namespace stepfuse::testing {
 
-inline constexpr int32_t kBlocks[] = {16, 32, 64, 128, 256};
-
 class RandomTypes {
  protected:
   explicit RandomTypes(uint64_t seed)
@@ -21,6 +20,7 @@ class RandomTypes {
         rows_(rng_.chance(30)),
         columns_(rng_.chance(rows_ ? 40 : 10)),
         squares_(Rng(seed, "squares").chance(15)),
+        mixed_(Rng(seed, "mixed").chance(33)),
         sizes_(seed, "sizes"),
         limit_(sizes_.chance(20) ? sizes_.pick({1, 4, 16, 64, 200, 300, 4000, 20000}) : 0) {}
 
@@ -47,10 +47,12 @@ class RandomTypes {
     if (sizes_.chance(50)) return {0, limit};
     return {limit, Buffer::kAnySize};
   }
-  // The tile of a value that several elements share: a block, or a square in programs with squares.
+  // The tile of a value that several elements share: a block or, in programs with squares, a square. A third of
+  // these, without columns, have blocks too.
   Granularity any_shared() {
-    if (squares_) return per::square(kSquareSide);
-    return per::block(kBlocks[rng_.below(std::size(kBlocks))]);
+    Granularity tile = kTiles[rng_.below(std::size(kTiles))];
+    bool may = tile.rows > 1 ? squares_ : !squares_ || (mixed_ && !columns_);
+    return may ? tile : any_shared();
   }
   bool may_share() const { return !columns_ || squares_; }
 
@@ -174,9 +176,8 @@ class RandomTypes {
   }
 
   Rng rng_;
-  // Whether there are values of rows, columns or squares. With the last two, there are no other
-  // blocks.
-  bool rows_, columns_, squares_;
+  // Whether there are values of rows, columns or squares, and blocks with squares. With columns there are no blocks.
+  bool rows_, columns_, squares_, mixed_;
   Rng sizes_;
   // If not 0, some buffers exist only in tensors with fewer elements, and some only in the others.
   double limit_;

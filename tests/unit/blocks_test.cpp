@@ -99,8 +99,10 @@ TEST_CASE("blocks: sums by halving, and what is behind the tensor's end changes 
 }
 
 TEST_CASE("blocks: what is refused says so") {
-  CHECK(contains(problem("  %m = reduce_max %x : <f32/24>"), "blocks have 16, 32, 64, 128 or 256"));
-  CHECK(contains(problem("  %m = reduce_max %x : <f32/512>"), "'512' elements are no block"));
+  CHECK(
+      contains(problem("  %m = reduce_max %x : <f32/24>"), "write one of 8, 16, 32, 64, 128, 256"));
+  CHECK(contains(problem("  %m = reduce_max %x : <f32/512>"),
+                 "'512' is neither a block nor a square"));
   CHECK(contains(problem("  %m = reduce_max %x : <f32/32>\n  %n = reduce_max %m : <f32/64>"),
                  "the values of blocks are not reduced further"));
   CHECK(contains(problem("  %m = reduce_max %x : <f32/32>\n  %n = reduce_add %m : f32"), "[V3]"));

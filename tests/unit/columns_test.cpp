@@ -62,7 +62,8 @@ TEST_CASE("values of columns have a text, and rules") {
   const std::string sum = "%c = reduce_add %w : <f32/column>\n";
   const std::string row = "%r = reduce_add %w : <f32/row>\n";
   CHECK(error_of(sum + "%t = reduce_add %c : <f32>\n%s = reduce_add %c : f32") == "no error");
-  CHECK(has(error_of("%r = reduce_add %w : <f32/columns>"), "'columns' elements are no block"));
+  CHECK(has(error_of("%r = reduce_add %w : <f32/columns>"),
+            "'columns' is neither a block nor a square"));
   CHECK(has(error_of(sum + "%b = reduce_max %w : <f32/16>"), "[V19]"));
   CHECK(has(error_of(sum + "%t = reduce_add %c : <f32/column>"), "[V3]"));
   CHECK(has(error_of(sum + "%t = reduce_add %c : <f32/row>"), "[V3]"));

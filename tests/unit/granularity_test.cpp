@@ -14,10 +14,9 @@ namespace stepfuse {
 namespace {
 
 std::vector<Granularity> all() {
-  std::vector<Granularity> found = {per::step,  per::group,      per::tensor,
-                                    per::row,   per::column,     per::element,
-                                    per::strip, per::square(16), per::square(kSquareSide)};
-  for (int32_t n = kSmallestBlock; n <= kLargestBlock; n *= 2) found.push_back(per::block(n));
+  std::vector<Granularity> found = {per::step,   per::group,   per::tensor, per::row,
+                                    per::column, per::element, per::strip};
+  found.insert(found.end(), std::begin(kTiles), std::end(kTiles));
   return found;
 }
 

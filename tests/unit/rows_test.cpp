@@ -58,7 +58,7 @@ float sum_of(std::span<const float> row) {
 
 TEST_CASE("values of rows have a text, and rules") {
   CHECK(print(parse(kNormal)) == kNormal);
-  CHECK(has(error_of("%r = reduce_add %w : <f32/rows>"), "'rows' elements are no block"));
+  CHECK(has(error_of("%r = reduce_add %w : <f32/rows>"), "'rows' is neither a block nor a square"));
   CHECK(error_of("%r = reduce_add %w : <f32/row>\n%b = reduce_max %w : <f32/16>\n"
                  "%c = mul %r, %b : <f32/16>") == "no error");
   CHECK(has(error_of("%r = reduce_add %w : <f32/row>\n%t = reduce_add %r : <f32/row>"), "[V3]"));

@@ -1,11 +1,12 @@
-// Values of squares, which 128 rows of 128 columns share: their text, rules and meaning, worked out
-// by hand. Knows ir.
+// Values of squares, which 16, 32 or 128 rows of as many columns share: their text, rules and meaning, worked out by
+// hand. Knows ir.
 #include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <stepfuse/error.hpp>
 #include <stepfuse/parser.hpp>
@@ -15,6 +16,7 @@
 #include "ir/semantics/interpreter.hpp"
 #include "tests/support/messages.hpp"
 #include "tests/support/rng.hpp"
+#include "tests/support/sides.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;
@@ -53,21 +55,63 @@ std::string error_of_buffer(std::string_view declaration) {
   });
 }
 
-// Sums 128 lanes of each row by halving, then the rows in succession.
+// Sums the lanes of each row of a square by halving, then the rows in succession.
 float sum_of(const std::vector<float>& w, uint64_t rows, uint64_t columns, uint64_t row,
-             uint64_t column) {
+             uint64_t column, uint64_t side) {
   float sum = 0;
-  for (uint64_t r = row; r < std::min(rows, row + 128); ++r) {
-    std::vector<float> lanes(128, 0.0F);
-    for (uint64_t c = column; c < std::min(columns, column + 128); ++c) {
+  for (uint64_t r = row; r < std::min(rows, row + side); ++r) {
+    std::vector<float> lanes(side, 0.0F);
+    for (uint64_t c = column; c < std::min(columns, column + side); ++c) {
       lanes[c - column] = w[r * columns + c];
     }
-    for (size_t d = 64; d > 0; d /= 2) {
+    for (size_t d = side / 2; d > 0; d /= 2) {
       for (size_t l = 0; l < d; ++l) lanes[l] += lanes[l + d];
     }
     sum += lanes[0];
   }
   return sum;
+}
+
+// Compares the interpreter with sum_of() on matrices that end within squares.
+void check_reduced(uint64_t side) {
+  Program p = parse(with_side(std::string(kShared), static_cast<int>(side)));
+  Rng rng(3, "squares");
+  for (auto [rows, columns] : {std::pair<uint64_t, uint64_t>{1, 5},
+                               {128, 128},
+                               {130, 257},
+                               {127, 1},
+                               {300, 2},
+                               {129, 16500}}) {
+    CAPTURE(rows);
+    CAPTURE(columns);
+    uint64_t along = (columns + side - 1) / side;
+    uint64_t squares = (rows + side - 1) / side * along;
+    std::vector<float> first(rows * columns);
+    for (float& v : first) v = static_cast<float>(rng.unit() - 0.5);
+    first[0] = 2;
+    std::vector<float> w = first, sum(squares, -1.0F), absent = {3}, absent_sum = {-1};
+    std::vector<uint16_t> given(squares, 0x4000), absent_given = {0};  // 2
+    StepData data;
+    data.tensors = {
+        {.size = 1,
+         .present = false,
+         .data = {absent.data(), absent_given.data(), absent_sum.data()}},
+        {.size = w.size(), .columns = columns, .data = {w.data(), given.data(), sum.data()}},
+        {.size = 0, .columns = 4, .data = {nullptr, nullptr, nullptr}}};
+    for (StepTensor& t : data.tensors) t.dtypes = {DType::f32, DType::f16, DType::f32};
+    interpret(p, data);
+    for (uint64_t s = 0; s < squares; ++s) {
+      uint64_t row = s / along * side, column = s % along * side;
+      float expected = sum_of(first, rows, columns, row, column, side);
+      REQUIRE(sum[s] == (s == 0 ? expected : -1));  // elsewhere nothing is above 1
+      uint64_t last = std::min(rows, row + side) - 1;
+      uint64_t at = last * columns + std::min(columns, column + side) - 1;
+      REQUIRE(w[at] == first[at] - (expected + 2));
+      REQUIRE(w[row * columns + column] == first[row * columns + column] - (expected + 2));
+    }
+    CHECK(absent[0] == 3);
+    CHECK(absent_sum[0] == -1);
+  }
 }
 
 }  // namespace
@@ -76,8 +120,19 @@ TEST_CASE("values of squares have a text, and rules") {
   CHECK(print(parse(kShared)) == kShared);
   const std::string most = "%m = reduce_max %w : <f32/128x128>\n";
   CHECK(error_of(most + "%t = mul %m, 2 : <f32/128x128>\n%u = add %t, %w : [f32]") == "no error");
-  CHECK(has(error_of("%m = reduce_max %w : <f32/128x64>"), "'128x64' elements are no block"));
-  CHECK(has(error_of(most + "%b = reduce_max %w : <f32/128>"), "[V19]"));
+  for (const char* none : {"128x64", "64x64", "256x256"}) {
+    CHECK(has(error_of(fmt::format("%m = reduce_max %w : <f32/{}>", none)),
+              fmt::format("'{}' is neither a block nor a square: write one of 8, 16, 32, 64, 128, "
+                          "256, 16x16, 32x32, 128x128",
+                          none)));
+  }
+  CHECK(error_of("%a = reduce_max %w : <f32/32x32>\n%b = reduce_max %w : <f32/16x16>\n"
+                 "%c = mul %a, %b : <f32/16x16>") == "no error");
+  CHECK(has(error_of("%a = reduce_max %w : <f32/32x32>\n%b = mul %a, 2 : <f32/16x16>"), "[V3]"));
+  CHECK(error_of(most + "%b = mul %m, 1 : <f32/128x128>\n%c = reduce_max %w : <f32/32>\n"
+                        "%d = mul %c, %b : <f32/32>") == "no error");
+  CHECK(has(error_of(most + "%b = reduce_max %w : <f32/16>\n%c = reduce_max %w : <f32/column>"),
+            "[V19]"));
   CHECK(has(error_of(most + "%t = reduce_max %m : <f32>"), "not reduced further"));
   CHECK(
       has(error_of("%r = reduce_add %w : <f32/row>\n%t = reduce_add %r : <f32/128x128>"), "[V3]"));
@@ -104,46 +159,52 @@ TEST_CASE("values of squares have a text, and rules") {
 }
 
 TEST_CASE("a square is reduced row by row") {
-  Program p = parse(kShared);
-  Rng rng(3, "squares");
-  for (auto [rows, columns] : {std::pair<uint64_t, uint64_t>{1, 5},
-                               {128, 128},
-                               {130, 257},
-                               {127, 1},
-                               {300, 2},
-                               {129, 16500}}) {
-    CAPTURE(rows);
-    CAPTURE(columns);
-    uint64_t along = (columns + 127) / 128;
-    uint64_t squares = (rows + 127) / 128 * along;
-    std::vector<float> first(rows * columns);
-    for (float& v : first) v = static_cast<float>(rng.unit() - 0.5);
-    first[0] = 2;
-    std::vector<float> w = first, sum(squares, -1.0F), absent = {3}, absent_sum = {-1};
-    std::vector<uint16_t> given(squares, 0x4000), absent_given = {0};  // 2
-    StepData data;
-    data.tensors = {
-        {.size = 1,
-         .present = false,
-         .data = {absent.data(), absent_given.data(), absent_sum.data()}},
-        {.size = w.size(), .columns = columns, .data = {w.data(), given.data(), sum.data()}},
-        {.size = 0, .columns = 4, .data = {nullptr, nullptr, nullptr}}};
-    for (StepTensor& t : data.tensors) t.dtypes = {DType::f32, DType::f16, DType::f32};
-    interpret(p, data);
-    for (uint64_t s = 0; s < squares; ++s) {
-      uint64_t row = s / along * 128, column = s % along * 128;
-      float expected = sum_of(first, rows, columns, row, column);
-      REQUIRE(sum[s] == (s == 0 ? expected : -1));  // elsewhere nothing is above 1
-      uint64_t last = std::min(rows, row + 128) - 1;
-      uint64_t at = last * columns + std::min(columns, column + 128) - 1;
-      REQUIRE(w[at] == first[at] - (expected + 2));
-      REQUIRE(w[row * columns + column] == first[row * columns + column] - (expected + 2));
-    }
-    CHECK(absent[0] == 3);
-    CHECK(absent_sum[0] == -1);
+  for (uint64_t side : {16, 32, 128}) {
+    CAPTURE(side);
+    check_reduced(side);
   }
 }
 
+// The second square lies in the first one. Each element gets both maxima.
+TEST_CASE("a step may have squares of several sizes") {
+  Program p = parse(R"(step @sides {
+  buffer @w : f32 inout
+  buffer @small : <f32/16x16> out
+  %w = load @w : [f32]
+  %large = reduce_max %w : <f32/128x128>
+  %few = reduce_min %w : <f32/16x16>
+  %both = sub %large, %few : <f32/16x16>
+  store @w, %both
+  store @small, %both
+})");
+  constexpr uint64_t kRows = 150, kColumns = 140;
+  Rng rng(5, "sides");
+  std::vector<float> first(kRows * kColumns);
+  for (float& v : first) v = static_cast<float>(rng.unit() - 0.5);
+  std::vector<float> w = first, small(10 * 9);
+  StepData data;
+  data.tensors = {{.size = w.size(), .columns = kColumns, .data = {w.data(), small.data()}}};
+  data.tensors[0].dtypes = {DType::f32, DType::f32};
+  interpret(p, data);
+  auto extreme = [&](uint64_t row, uint64_t column, uint64_t side, bool is_max) {
+    float found = first[row / side * side * kColumns + column / side * side];
+    for (uint64_t r = row / side * side; r < std::min(kRows, row / side * side + side); ++r) {
+      for (uint64_t c = column / side * side; c < std::min(kColumns, column / side * side + side);
+           ++c) {
+        float v = first[r * kColumns + c];
+        found = is_max ? std::max(found, v) : std::min(found, v);
+      }
+    }
+    return found;
+  };
+  for (uint64_t row = 0; row < kRows; ++row) {
+    for (uint64_t column = 0; column < kColumns; ++column) {
+      float expected = extreme(row, column, 128, true) - extreme(row, column, 16, false);
+      REQUIRE(w[row * kColumns + column] == expected);
+      REQUIRE(small[row / 16 * 9 + column / 16] == expected);
+    }
+  }
+}
 TEST_CASE("copies with a scale for 128x128 refuse what is counted otherwise") {
   RecipeOptions options{.master = true, .model = DType::f8e4m3, .copy_scale = CopyScale::block128};
   options.moments = "fp8";

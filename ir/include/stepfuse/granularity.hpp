@@ -31,8 +31,11 @@ constexpr Granularity block(int32_t n) { return {Scope::tensor, 1, n}; }
 constexpr Granularity square(int32_t side) { return {Scope::tensor, side, side}; }
 }  // namespace per
 
-inline constexpr int32_t kSmallestBlock = 16, kLargestBlock = 256;
-inline constexpr int32_t kSquareSide = 128;
+// The tiles of a row or of several rows that a program's values may have: blocks and squares.
+inline constexpr Granularity kTiles[] = {per::block(8),   per::block(16),  per::block(32),
+                                         per::block(64),  per::block(128), per::block(256),
+                                         per::square(16), per::square(32), per::square(128)};
+inline constexpr int32_t kLargestBlock = 256;
 
 // The granularities that have names, coarse to fine. Their positions are their numbers in the kernel ABI.
 struct NamedGranularity {
@@ -58,6 +61,14 @@ constexpr uint32_t number_of(Granularity g) {
   return last;
 }
 constexpr const NamedGranularity& info(Granularity g) { return kGranularities[number_of(g)]; }
+
+// Whether a program may have values of this granularity.
+constexpr bool is_legal(Granularity g) {
+  for (Granularity tile : kTiles) {
+    if (tile == g) return true;
+  }
+  return info(g).at == g;
+}
 
 // Whether a value of `from` can be used as a value of `to`, which is the same or finer: each tile of `from`
 // consists of whole tiles of `to`.

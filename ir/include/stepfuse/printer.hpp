@@ -24,6 +24,8 @@ std::string granularity_name(Granularity at);
 
 // Returns a block or square as types write it: 256, or 128x128.
 std::string tile_text(Granularity tile);
+// The blocks and squares that a program may have: "16, 32, …".
+std::string tile_texts();
 
 std::string print_type(const Program& program, Type type);
 
