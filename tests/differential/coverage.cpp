@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/printer.hpp>
+
 #include "compiler/passes/passes.hpp"
 #include "compiler/plan/code_guess.hpp"
 #include "compiler/schedule/analysis.hpp"

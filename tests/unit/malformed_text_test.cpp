@@ -157,7 +157,7 @@ TEST_CASE("malformed: a fault of types is shown at the operand, the predicate or
   check(head + "%y = mul %x, %x : [i32]\n}\n", 6, 21, "the result of mul has dtype f32");
   check(head + "%y = mul %x, %x : f32\n}\n", 6, 21, "its finest operand: [f32]");
   check(head + "%y = select %x, %x, %x : [f32]\n}\n", 6, 15, "select takes");
-  check(head + "%y = reduce_add %x : [f32]\n}\n", 6, 24, "reduce_add of an element value");
+  check(head + "%y = reduce_add %x : [f32]\n}\n", 6, 24, "reduce_add of a per-element value");
   check(head + "state @k : f32 write @k, %x\n}\n", 6, 28, "cannot be written");
   check(head + "state @k : i32 write @k, %i if %i\n}\n", 6, 34, "the predicate has type i32");
 }
