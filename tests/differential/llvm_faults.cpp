@@ -134,9 +134,9 @@ std::vector<PlantedFault> rollup_faults() {
        in_rollup(replace_in_lines(" = zext", "%group(\\S*) = zext i32 \\S+ to",
                                   "%group$1 = zext i32 0 to"))},
       {"a rollup knows the first tensor only",
-       in_rollup(replace_in_lines("%more", "(icmp ult i64 [^,]+), %tensor_count", "$1, 1"))},
+       in_rollup(replace_in_lines("%more", "(icmp ult i64 [^,]+), %tensor_count[.0-9]*", "$1, 1"))},
       {"a rollup's operands all go to the first member",
-       in_rollup(replace_in_lines("%slot", "i64 %(tensor|group)$", "i64 0"))},
+       in_rollup(replace_in_lines("%slot", "i64 %(tensor|group)[.0-9]*$", "i64 0"))},
   };
 }
 
