@@ -200,7 +200,7 @@ static void test_what_a_step_is_made_of(void) {
   OK(stepfuse_workspace_bytes(program, layout, NULL, STEPFUSE_CPU, &bytes));
   OK(stepfuse_step_create(program, layout, &device, NULL, &step));
   CHECK(bytes > 0 && bytes == stepfuse_step_workspace_bytes(step));
-  FAILS(STEPFUSE_ERROR_USAGE, "kind of device",
+  FAILS(STEPFUSE_ERROR_USAGE, "device kind",
         stepfuse_workspace_bytes(program, layout, NULL, 9, &bytes));
   tensor.name = "late";
   OK(stepfuse_step_append(step, &tensor));

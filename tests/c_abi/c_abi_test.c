@@ -415,7 +415,7 @@ static void test_allocator_and_append(void) {
   free_trainer(t);
   CHECK(p.bytes == 0);
   device.kind = 17;
-  FAILS(STEPFUSE_ERROR_USAGE, "kind of device",
+  FAILS(STEPFUSE_ERROR_USAGE, "device kind",
         stepfuse_step_create(program, layout, &device, NULL, &step));
   stepfuse_program_destroy(program);
   stepfuse_layout_destroy(layout);

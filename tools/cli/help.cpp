@@ -139,6 +139,8 @@ constexpr Variable kVariables[] = {
     {"STEPFUSE_NCCL_LIBRARY", "FILE", "the NCCL to reduce over ranks with [libnccl.so.2]"},
     {"STEPFUSE_NVDISASM", "FILE",
      "the nvdisasm that reads machine code [in the PATH, or next to the tool]"},
+    {"STEPFUSE_PLAIN_TORCH", "1",
+     "call none of torch's private functions from Python; the replacements are slower"},
     {"NO_COLOR", "1", "print messages without colour on a terminal, too"},
 };
 
