@@ -16,6 +16,7 @@
 #include "ir/semantics/narrow.hpp"
 #include "tests/cpu/copy_options.hpp"
 #include "tests/support/messages.hpp"
+#include "tests/support/row_shards.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::testing;
@@ -156,16 +157,8 @@ TEST_CASE("copies with a scale for 128x128: a skipped step leaves copy and scale
 TEST_CASE("copies with a scale for 128x128: shards are cut where 128 rows begin") {
   constexpr size_t kRows = 300, kColumns = 256;
   auto run = [&](const std::vector<size_t>& cuts) {
-    Layout layout;
-    for (size_t k = 0; k + 1 < cuts.size(); ++k) {
-      layout.add({.name = "w",
-                  .size = (cuts[k + 1] - cuts[k]) * kColumns,
-                  .offset = cuts[k] * kColumns,
-                  .full_size = kRows * kColumns,
-                  .columns = kColumns});
-    }
-    Step step(make_recipe("sgd", options_of(DType::f8e4m3, CopyScale::block128)), layout,
-              Device::cpu(2));
+    Step step(make_recipe("sgd", options_of(DType::f8e4m3, CopyScale::block128)),
+              row_shards(cuts, kColumns), Device::cpu(2));
     std::vector<float> master(kRows * kColumns), grad(kRows * kColumns), scales(6, -1.0F);
     std::vector<uint8_t> codes(kRows * kColumns);
     for (size_t i = 0; i < master.size(); ++i) {

@@ -12,6 +12,7 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "tests/support/messages.hpp"
+#include "tests/support/row_shards.hpp"
 #include "tests/support/sides.hpp"
 
 using namespace stepfuse;
@@ -58,14 +59,8 @@ Quantized quantize(int side, const std::vector<size_t>& cuts, const Device& devi
   Quantized q{std::vector<uint8_t>(weight.size()),
               std::vector<uint8_t>((kRows + square - 1) / square * along),
               std::vector<uint8_t>(weight.size() / block)};
-  Layout layout;
   std::vector<void*> weights, codes, scales, in_rows;
   for (size_t k = 0; k + 1 < cuts.size(); ++k) {
-    layout.add({.name = "w",
-                .size = (cuts[k + 1] - cuts[k]) * kColumns,
-                .offset = cuts[k] * kColumns,
-                .full_size = kRows * kColumns,
-                .columns = kColumns});
     weights.push_back(&weight[cuts[k] * kColumns]);
     codes.push_back(&q.codes[cuts[k] * kColumns]);
     scales.push_back(&q.scales[cuts[k] / square * along]);
@@ -73,7 +68,7 @@ Quantized quantize(int side, const std::vector<size_t>& cuts, const Device& devi
   }
   std::string text = with_side(kQuantize, side);
   if (block == 16) text.replace(text.find("/32>"), 4, "/16>");
-  Step step(parse(text), layout, device);
+  Step step(parse(text), row_shards(cuts, kColumns), device);
   step.bind("weight", weights);
   step.bind("code", codes);
   step.bind("scale", scales);

@@ -141,7 +141,8 @@ TEST_CASE("truncated, damaged and foreign files are refused, and change nothing"
   refused("a text file that is no checkpoint at all", "not a safetensors");
   refused(replaced(good, "stepfuse-checkpoint", "somebody-checkpoint"),
           "not a stepfuse checkpoint");
-  refused(replaced(good, "\"version\":\"2\"", "\"version\":\"3\""), "a different version of stepfuse");
+  refused(replaced(good, "\"version\":\"2\"", "\"version\":\"3\""),
+          "a different version of stepfuse");
   refused(replaced(good, "\"1000:0", "\"1001:0"), "a different layout");
   // The digest covers the metadata and cannot be switched off.
   refused(replaced(good, "\"index\":\"3\"", "\"index\":\"4\""), "checksum");

@@ -69,7 +69,10 @@ TEST_CASE("workspace_bytes() refuses what a step refuses, in the same words") {
       {positive, of({{.size = kMany / 2}}), {}, "it may have 2^32 - 1"},
       {counts, of({{.size = 8, .offset = 16384}}), {}, "set full_size"},
       {counts, of({{.size = 8, .updated = false}}), {}, "no such state"},
-      {counts, of({{.size = 8}}), {.form = static_cast<Form>(77)}, "is not fused, split or unfused"},
+      {counts,
+       of({{.size = 8}}),
+       {.form = static_cast<Form>(77)},
+       "is not fused, split or unfused"},
       {broken, of({{.size = 8}}), {}, "not defined before its use"},
   };
   for (const Case& c : cases) {

@@ -284,7 +284,8 @@ TEST_CASE("STEPFUSE_RECORD names a step in 64 bits") {
   for (const char* value : {"x:step=18446744073709551616", "x:step=-1", "x:step= 1", "x:step=+1",
                             "x:step=", "x:step=1x", "x:when=step=99999999999999999999"}) {
     CAPTURE(value);
-    CHECK_THROWS_WITH_AS(make(value), doctest::Contains("is not a number from 0 to 2^64 - 1"), Error);
+    CHECK_THROWS_WITH_AS(make(value), doctest::Contains("is not a number from 0 to 2^64 - 1"),
+                         Error);
   }
   ::unsetenv("STEPFUSE_RECORD");
 }
