@@ -115,5 +115,6 @@ void stepfuse_error_place(int32_t* line, int32_t* column) {
 }
 
 const char* stepfuse_version(void) { return STEPFUSE_VERSION; }
+std::string_view stepfuse::version() { return STEPFUSE_VERSION; }
 
 void stepfuse_free(char* text) { std::free(text); }

@@ -7,6 +7,7 @@
 #include <string>
 #include <variant>
 
+#include <stepfuse/granularity.hpp>
 #include <stepfuse/monitor.hpp>
 #include <stepfuse/stepfuse.h>
 #include <stepfuse/stepfuse.hpp>

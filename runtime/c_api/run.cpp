@@ -7,17 +7,18 @@
 #include "ir/semantics/fp_env.hpp"
 #include "ir/semantics/reduction.hpp"
 #include "runtime/c_api/handles.hpp"
+#include "runtime/step/internals.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::c_api;
 
 namespace {
 
-// Calls `run` with the given arguments, or without any to use those of set_args.
-template <class Run>
-stepfuse_status guard_run(const stepfuse_args* args, Run&& run) {
+// Calls `run` with the arguments, or `captured`, which uses those of set_args.
+template <class Run, class Captured>
+stepfuse_status guard_run(const stepfuse_args* args, Run&& run, Captured&& captured) {
   return guard([&] {
-    if (args == nullptr) return run();
+    if (args == nullptr) return captured();
     std::visit([&](const auto& value) { run(value); }, args->value);
   });
 }
@@ -26,24 +27,28 @@ stepfuse_status guard_run(const stepfuse_args* args, Run&& run) {
 
 stepfuse_status stepfuse_step_run(stepfuse_step* step, void* const* gradients, size_t count,
                                   const stepfuse_args* args, stepfuse_stream stream) {
-  return guard_run(args, [&](const auto&... from) {
-    step_of(step).run(pointers_of(gradients, count), from..., stream);
-  });
+  auto pointers = [&] { return pointers_of(gradients, count); };
+  return guard_run(
+      args, [&](const auto& from) { step_of(step).run(pointers(), from, {stream}); },
+      [&] { step_of(step).run_captured(pointers(), {stream}); });
 }
 
 stepfuse_status stepfuse_step_observe(stepfuse_step* step, size_t first, void* const* gradients,
                                       size_t count, const stepfuse_args* args,
                                       stepfuse_stream stream) {
-  return guard_run(args, [&](const auto&... from) {
-    step_of(step).observe(first, pointers_of(gradients, count), from..., stream);
-  });
+  auto pointers = [&] { return pointers_of(gradients, count); };
+  return guard_run(
+      args,
+      [&](const auto& from) { step_of(step).observe(Tensor{first}, pointers(), from, {stream}); },
+      [&] { step_of(step).observe_captured(Tensor{first}, pointers(), {stream}); });
 }
 
 stepfuse_status stepfuse_step_reduce(stepfuse_step* step, void* const* gradients, size_t count,
                                      const stepfuse_args* args, stepfuse_stream stream) {
-  return guard_run(args, [&](const auto&... from) {
-    step_of(step).reduce(pointers_of(gradients, count), from..., stream);
-  });
+  auto pointers = [&] { return pointers_of(gradients, count); };
+  return guard_run(
+      args, [&](const auto& from) { step_of(step).reduce(pointers(), from, {stream}); },
+      [&] { step_of(step).reduce_captured(pointers(), {stream}); });
 }
 
 stepfuse_status stepfuse_step_run_at(stepfuse_step* step, void* const* gradients, size_t count,
@@ -80,7 +85,7 @@ namespace {
 void write_partial(stepfuse_partial* to, const stepfuse_step* step, const Partial& p) {
   stepfuse_partial out{};
   std::snprintf(out.name, sizeof out.name, "%s", p.name.c_str());
-  std::snprintf(out.op, sizeof out.op, "%s", std::string(info(p.op).name).c_str());
+  std::snprintf(out.op, sizeof out.op, "%s", std::string(name(p.op)).c_str());
   out.dtype = static_cast<stepfuse_dtype>(p.dtype);
   out.count = p.count;
   out.offset = p.offset;
@@ -127,7 +132,7 @@ stepfuse_status stepfuse_step_fold_pieces(stepfuse_step* step, size_t index, con
     const char* from = &need(static_cast<const char*>(pieces), "the array of pieces");
     std::vector<Bits> values(count);
     for (size_t i = 0; i < count; ++i) std::memcpy(&values[i], from + i * size, size);
-    Bits total = fold_values(p.op, p.dtype, std::move(values));
+    Bits total = fold_values(op_of(p.op), p.dtype, std::move(values));
     std::memcpy(static_cast<char*>(partials.block) + p.offset, &total, size);
   });
 }
@@ -162,7 +167,7 @@ stepfuse_status stepfuse_step_latest(const stepfuse_step* step, stepfuse_stats* 
 
 stepfuse_status stepfuse_step_stats(const stepfuse_step* step, stepfuse_stream stream,
                                     stepfuse_stats* stats, int32_t* found) {
-  return guard([&] { report(step_of(step).stats(stream), stats, found); });
+  return guard([&] { report(step_of(step).stats({stream}), stats, found); });
 }
 
 stepfuse_status stepfuse_step_wait(const stepfuse_step* step, stepfuse_stream stream,

@@ -4,6 +4,7 @@
 #include <stepfuse/checkpoint.hpp>
 
 #include "runtime/c_api/handles.hpp"
+#include "runtime/step/internals.hpp"
 
 using namespace stepfuse;
 using namespace stepfuse::c_api;
@@ -39,11 +40,11 @@ Allocator allocator_of(const stepfuse_step_options& o) {
     throw Error(ErrorKind::usage, "allocate and release: set both or neither");
   }
   if (o.allocate == nullptr) return {};
-  return {
-      .allocate = [allocate = o.allocate, user = o.user](
-                      size_t bytes, Stream s) { return allocate(user, bytes, s); },
-      .release = [release = o.release, user = o.user](
-                     void* memory, size_t bytes, Stream s) { release(user, memory, bytes, s); }};
+  return {.allocate = [allocate = o.allocate, user = o.user](
+                          size_t bytes, Stream s) { return allocate(user, bytes, s.handle); },
+          .release = [release = o.release, user = o.user](
+                         void* memory, size_t bytes,
+                         Stream s) { release(user, memory, bytes, s.handle); }};
 }
 
 StepOptions options_of(const stepfuse_step_options* given) {
@@ -129,17 +130,17 @@ stepfuse_status stepfuse_step_compile_report(const stepfuse_step* step,
 stepfuse_status stepfuse_step_bind(stepfuse_step* step, const char* buffer, void* const* pointers,
                                    size_t count) {
   return guard([&] {
-    step_of(step).bind(text_of(buffer, "the buffer's name"), pointers_of(pointers, count));
+    step_of(step).bind_raw(text_of(buffer, "the buffer's name"), pointers_of(pointers, count));
   });
 }
 
 stepfuse_status stepfuse_step_init_state(stepfuse_step* step, stepfuse_stream stream) {
-  return guard([&] { step_of(step).init_state(stream); });
+  return guard([&] { step_of(step).init_state({stream}); });
 }
 
 stepfuse_status stepfuse_step_init_tensors(stepfuse_step* step, size_t first,
                                            stepfuse_stream stream) {
-  return guard([&] { step_of(step).init_tensors(first, stream); });
+  return guard([&] { step_of(step).init_tensors(Tensor{first}, {stream}); });
 }
 
 stepfuse_status stepfuse_step_adopt_state(stepfuse_step* step) {
@@ -147,7 +148,7 @@ stepfuse_status stepfuse_step_adopt_state(stepfuse_step* step) {
 }
 
 stepfuse_status stepfuse_step_set_group(stepfuse_step* step, size_t tensor, int32_t group) {
-  return guard([&] { step_of(step).set_group(tensor, group); });
+  return guard([&] { step_of(step).set_group(Tensor{tensor}, Group{group}); });
 }
 
 stepfuse_status stepfuse_step_append(stepfuse_step* step, const stepfuse_tensor* tensor) {
@@ -229,7 +230,7 @@ stepfuse_status stepfuse_args_set(stepfuse_args* args, int32_t arg, double value
 
 stepfuse_status stepfuse_args_set_member(stepfuse_args* args, int32_t arg, int32_t member,
                                          double value) {
-  return guard([&] { args_of(args).set(ArgId{arg}, member, value); });
+  return guard([&] { args_of(args).set(ArgId{arg}, Internals::member(member), value); });
 }
 
 stepfuse_status stepfuse_args_set_group(stepfuse_args* args, int32_t arg, int32_t member,
@@ -241,20 +242,20 @@ stepfuse_status stepfuse_args_get(const stepfuse_args* args, int32_t arg, int32_
                                   double* value) {
   return guard([&] {
     double& out = need(value, "the place for the result");
-    out = args_of(args).get(ArgId{arg}, member);
+    out = args_of(args).get(ArgId{arg}, Internals::member(member));
   });
 }
 
 stepfuse_status stepfuse_step_set_args(stepfuse_step* step, const stepfuse_args* args,
                                        stepfuse_stream stream) {
-  return guard([&] { step_of(step).set_args(args_of(args), stream); });
+  return guard([&] { step_of(step).set_args(args_of(args), {stream}); });
 }
 
 stepfuse_status stepfuse_step_device_arg(const stepfuse_step* step, int32_t arg, int32_t member,
                                          void** address) {
   return guard([&] {
     auto& out = result(address);
-    out = step_of(step).device_arg(ArgId{arg}, member);
+    out = step_of(step).device_arg(ArgId{arg}, Internals::member(member));
   });
 }
 
@@ -275,7 +276,7 @@ stepfuse_status stepfuse_step_arg_offset(const stepfuse_step* step, int32_t arg,
                                          size_t* offset) {
   return guard([&] {
     size_t& out = need(offset, "the place for the result");
-    out = step_of(step).arg_offset(ArgId{arg}, member);
+    out = step_of(step).arg_offset(ArgId{arg}, Internals::member(member));
   });
 }
 
@@ -293,7 +294,7 @@ stepfuse_status stepfuse_step_read_state(const stepfuse_step* step, const char* 
                                          stepfuse_stream stream) {
   return guard([&] {
     size_t& n = need(count, "the place for the count");
-    std::vector<Bits> bits = step_of(step).read_state(text_of(name, "the state's name"), stream);
+    std::vector<Bits> bits = step_of(step).read_state(text_of(name, "the state's name"), {stream});
     n = bits.size();
     if (capacity == 0) return;
     if (capacity < n) {
@@ -312,7 +313,7 @@ stepfuse_status stepfuse_step_write_state(stepfuse_step* step, const char* name,
     std::vector<Bits> bits;
     bits.reserve(count);
     for (size_t i = 0; i < count; ++i) bits.push_back({(&need(values, "the array of values"))[i]});
-    step_of(step).write_state(text_of(name, "the state's name"), bits, stream);
+    step_of(step).write_state(text_of(name, "the state's name"), bits, {stream});
   });
 }
 

@@ -61,7 +61,7 @@ class CudaBackend final : public Backend {
     tables_ = DeviceTables(variant.plan, tables);
     base_ = block.tables;
     std::vector<char> image = tables_.image(tables, *block.plan, block.base, block.states);
-    memory_->copy_to_device(base_, image.data(), image.size(), nullptr);
+    memory_->copy_to_device(base_, image.data(), image.size(), {});
     size_t reports = report_count(variant.plan, tables);
     reports_ = std::make_unique<ReportRing>(context_, reports, kReports);
     size_t most = std::max(tables_.records_bytes(), block.plan->args_bytes);
@@ -83,7 +83,7 @@ class CudaBackend final : public Backend {
                   "set_args() during a capture would set the same arguments at every replay: call "
                   "it before the capture and between replays");
     }
-    LastWork::Turn turn(*work_, in.stream, false);
+    LastWork::Turn turn(*work_, in.stream.handle, false);
     upload_args(in, block);
   }
 
@@ -129,8 +129,8 @@ class CudaBackend final : public Backend {
   void collect(StatsRing& ring, bool first, Stream stream) override {
     if (first) {
       Context::Scope scope(*context_);
-      if (stream != nullptr) {
-        check(driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
+      if (stream != Stream{}) {
+        check(driver().cuStreamSynchronize(stream.handle), "cuStreamSynchronize");
       }
       wait();
     }
@@ -206,7 +206,7 @@ class CudaBackend final : public Backend {
 
   bool is_capturing(Stream stream) const {
     int status = 0;
-    check(driver().cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing");
+    check(driver().cuStreamIsCapturing(stream.handle, &status), "cuStreamIsCapturing");
     return status != 0;
   }
 
@@ -216,7 +216,7 @@ class CudaBackend final : public Backend {
     stale_ |= in.tables_changed;
     bool capturing = is_capturing(in.stream);
     if (capturing) check_capture(in);
-    LastWork::Turn turn(*work_, in.stream, capturing);
+    LastWork::Turn turn(*work_, in.stream.handle, capturing);
     if (stale_) {
       DeviceTables::write_records(*in.tables, staging_->take());
       staging_->upload(base_ + tables_.records_offset(), tables_.records_bytes(), in.stream);
@@ -325,7 +325,7 @@ class CudaBackend final : public Backend {
     cooperative.value.number = 1;
     CuLaunchConfig config;
     config.block[0] = abi::kBlockThreads;
-    config.stream = stream;
+    config.stream = stream.handle;
     if (entry.cooperative) {
       config.attributes = &cooperative;
       config.attribute_count = 1;

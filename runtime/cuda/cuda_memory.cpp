@@ -37,16 +37,18 @@ void CudaMemory::release(void* memory, size_t, Stream) noexcept {
 void CudaMemory::copy_to_device(void* device, const void* host, size_t bytes, Stream stream) {
   if (bytes == 0) return;
   Context::Scope scope(*context_);
-  check(driver().cuMemcpyHtoDAsync(address(device), host, bytes, stream), "cuMemcpyHtoDAsync");
-  check(driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
+  check(driver().cuMemcpyHtoDAsync(address(device), host, bytes, stream.handle),
+        "cuMemcpyHtoDAsync");
+  check(driver().cuStreamSynchronize(stream.handle), "cuStreamSynchronize");
 }
 
 void CudaMemory::copy_to_host(void* host, const void* device, size_t bytes, Stream stream) {
   Context::Scope scope(*context_);
   if (bytes != 0) {
-    check(driver().cuMemcpyDtoHAsync(host, address(device), bytes, stream), "cuMemcpyDtoHAsync");
+    check(driver().cuMemcpyDtoHAsync(host, address(device), bytes, stream.handle),
+          "cuMemcpyDtoHAsync");
   }
-  check(driver().cuStreamSynchronize(stream), "cuStreamSynchronize");
+  check(driver().cuStreamSynchronize(stream.handle), "cuStreamSynchronize");
 }
 
 void CudaMemory::on_device(const std::function<void()>& f) {
@@ -57,7 +59,7 @@ void CudaMemory::on_device(const std::function<void()>& f) {
 bool CudaMemory::is_capturing(Stream stream) {
   Context::Scope scope(*context_);
   int status = 0;
-  check(driver().cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing");
+  check(driver().cuStreamIsCapturing(stream.handle, &status), "cuStreamIsCapturing");
   return status != 0;
 }
 

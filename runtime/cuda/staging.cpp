@@ -36,9 +36,9 @@ char* Staging::take() {
 
 void Staging::upload(void* device, size_t bytes, Stream stream) {
   check(driver().cuMemcpyHtoDAsync(reinterpret_cast<CuPointer>(device),
-                                   memory_.host() + next_ * bytes_, bytes, stream),
+                                   memory_.host() + next_ * bytes_, bytes, stream.handle),
         "cuMemcpyHtoDAsync");
-  check(driver().cuEventRecord(events_[next_], stream), "cuEventRecord");
+  check(driver().cuEventRecord(events_[next_], stream.handle), "cuEventRecord");
   next_ = (next_ + 1) % kDepth;
 }
 

@@ -32,7 +32,7 @@ struct RunInputs {
   const uint64_t* args_block = nullptr;
   uint32_t step_arg_count = 0;
   uint32_t group_count = 1;
-  Stream stream = nullptr;
+  Stream stream;
   bool reduced = false;  // the run continues from the results of run_phases()
   uint64_t index = 0;    // the step's index, for its statistics
 

@@ -35,9 +35,9 @@ struct Library {
   int (*get_unique_id)(NcclId* id) = nullptr;
   int (*init_rank)(void** comm, int size, NcclId id, int rank, Config* config) = nullptr;
   int (*all_reduce)(const void* send, void* receive, size_t count, int type, int op, void* comm,
-                    Stream stream) = nullptr;
+                    void* stream) = nullptr;
   int (*all_gather)(const void* send, void* receive, size_t count, int type, void* comm,
-                    Stream stream) = nullptr;
+                    void* stream) = nullptr;
   int (*async_error)(void* comm, int* result) = nullptr;
   int (*finalize)(void* comm) = nullptr;
   int (*destroy)(void* comm) = nullptr;
@@ -108,17 +108,18 @@ class Nccl : public Collectives {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  void all_reduce(float* values, size_t count, Op op, Stream stream) override {
+  void all_reduce(float* values, size_t count, Reduction op, Stream stream) override {
     std::unique_lock lock(mutex_);
     check_connected();
-    settle(nccl_.all_reduce(values, values, count, kFloat32, op == Op::reduce_max ? kMax : kSum,
-                            comm_, stream),
+    settle(nccl_.all_reduce(values, values, count, kFloat32, op == Reduction::max ? kMax : kSum,
+                            comm_, stream.handle),
            "ncclAllReduce", deadline());
   }
   void all_gather(const void* mine, void* all, size_t bytes, Stream stream) override {
     std::unique_lock lock(mutex_);
     check_connected();
-    settle(nccl_.all_gather(mine, all, bytes, kInt8, comm_, stream), "ncclAllGather", deadline());
+    settle(nccl_.all_gather(mine, all, bytes, kInt8, comm_, stream.handle), "ncclAllGather",
+           deadline());
   }
 
  private:

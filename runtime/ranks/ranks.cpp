@@ -15,6 +15,7 @@
 
 #include "ir/semantics/reduction.hpp"
 #include "runtime/process/hidden.hpp"
+#include "runtime/step/internals.hpp"
 #include "runtime/step/step_impl.hpp"
 
 namespace stepfuse {
@@ -25,7 +26,7 @@ namespace {
 template <class T>
 std::vector<T> gather(Collectives& ranks, const std::vector<T>& mine) {
   std::vector<T> all(mine.size() * static_cast<size_t>(ranks.size()));
-  ranks.all_gather(mine.data(), all.data(), mine.size() * sizeof(T), nullptr);
+  ranks.all_gather(mine.data(), all.data(), mine.size() * sizeof(T), {});
   return all;
 }
 
@@ -33,7 +34,7 @@ std::string layout_text(const Layout& layout) {
   std::string text;
   for (size_t i = 0; i < layout.size(); ++i) {
     const TensorSpec& t = layout.tensors()[i];
-    text += fmt::format("{} {} group {} columns {} id {}", t.name, t.size, t.group,
+    text += fmt::format("{} {} group {} columns {} id {}", t.name, t.elements, t.group,
                         t.column_count(), t.id.value_or(static_cast<uint32_t>(i)));
     for (const auto& [buffer, dtype] : t.dtypes) text += fmt::format(" {}:{}", buffer, name(dtype));
     text += '\n';
@@ -67,7 +68,7 @@ std::vector<Fact> facts_of(const Step& step, const Layout& whole) {
 
 std::vector<Fact> facts_of(const Step& step, const Layout& whole, const Args& args) {
   std::vector<Fact> facts = facts_of(step, whole);
-  facts.push_back({"arguments", args_text(step.impl(), args)});
+  facts.push_back({"arguments", args_text(Internals::of(step), args)});
   return facts;
 }
 
@@ -98,7 +99,7 @@ void share_partials(const Step& step, Collectives& ranks, Stream stream) {
   Partials partials = step.partials();
   if (partials.all.empty()) return;
   for (const Partial& p : partials.all) {
-    if (p.dtype == DType::f32 && (p.op == Op::reduce_add || p.op == Op::reduce_max)) continue;
+    if (p.dtype == DType::f32 && (p.op == Reduction::add || p.op == Reduction::max)) continue;
     refuse(fmt::format("'{}' is neither a sum nor a maximum of f32, which ranks exchange: {}",
                        p.name,
                        p.pipeline ? "make the recipe with all_reduce"
@@ -160,7 +161,7 @@ std::vector<Shard> own_shards(const Step& step, const Layout& whole) {
                       "give both the same columns",
                       t.name, t.column_count(), columns));
     }
-    shards.push_back({found->second, t.offset, t.size});
+    shards.push_back({found->second, t.offset, t.elements});
   }
   return shards;
 }
@@ -195,7 +196,7 @@ std::vector<std::vector<Shard>> gather_shards(const Step& step, const Layout& wh
     auto begin = everybody.begin() + static_cast<std::ptrdiff_t>(rank * mine.size());
     shards[rank].assign(begin, begin + static_cast<std::ptrdiff_t>(counts[rank]));
     for (const Shard& s : shards[rank]) {
-      uint64_t size = s.tensor < whole.size() ? whole.tensors()[s.tensor].size : 0;
+      uint64_t size = s.tensor < whole.size() ? whole.tensors()[s.tensor].elements : 0;
       if (s.tensor < whole.size() && s.offset <= size && s.size <= size - s.offset) continue;
       refuse(fmt::format(
           "rank {} has elements {} to {} of tensor {}, which the whole layout does not have", rank,
@@ -214,7 +215,7 @@ PieceExchange::Plan::Plan(Step& s, const Layout& whole, Collectives& r) : step(&
   bool splits = false;
   for (const std::vector<Shard>& of_rank : shards) {
     for (const Shard& shard : of_rank) {
-      splits |= shard.size != 0 && shard.size != whole.tensors()[shard.tensor].size;
+      splits |= shard.size != 0 && shard.size != whole.tensors()[shard.tensor].elements;
     }
   }
   choose_partials(splits);
@@ -223,7 +224,7 @@ PieceExchange::Plan::Plan(Step& s, const Layout& whole, Collectives& r) : step(&
 // Per-step values combine the pieces of all ranks. Per-tensor values stay on one rank if no tensor is split
 // between ranks.
 void PieceExchange::Plan::choose_partials(bool splits) {
-  const StepPlan& plan = *step->impl().plan;
+  const StepPlan& plan = *Internals::of(*step).plan;
   Partials partials = step->partials();
   for (size_t i = 0; i < partials.all.size(); ++i) {
     const Partial& p = partials.all[i];
@@ -273,7 +274,7 @@ void PieceExchange::Plan::put_in_order(const Layout& whole,
     for (uint64_t i = 0; i < pieces_of(shard); ++i) order.push_back(rank * width + first + i);
   }
   for (size_t t = 0; t < covered.size(); ++t) {
-    if (covered[t] != whole.tensors()[t].size) {
+    if (covered[t] != whole.tensors()[t].elements) {
       refuse(fmt::format("the elements of '{}' from {} on belong to no rank",
                          whole.tensors()[t].name, covered[t]));
     }
@@ -298,7 +299,7 @@ void PieceExchange::reduce(Pointers gradients, const Args& args) {
     }
     row += plan.width * size_of(partials.all[i].dtype);
   }
-  plan.step->observe(0, gradients, args);
+  plan.step->observe(Tensor{0}, gradients, args);
   // One exchange transfers all partials: each rank's part holds one partial after the other.
   plan.mine.assign(row, 0);
   plan.all.resize(row * static_cast<size_t>(plan.ranks->size()));
@@ -308,7 +309,7 @@ void PieceExchange::reduce(Pointers gradients, const Args& args) {
     std::memcpy(plan.mine.data() + at, p.pieces, p.piece_count * size_of(p.dtype));
     at += plan.width * size_of(p.dtype);
   }
-  plan.ranks->all_gather(plan.mine.data(), plan.all.data(), row, nullptr);
+  plan.ranks->all_gather(plan.mine.data(), plan.all.data(), row, {});
   plan.step->reduce(gradients, args);
   at = 0;
   for (size_t e : plan.exchanged) {
@@ -319,7 +320,7 @@ void PieceExchange::reduce(Pointers gradients, const Args& args) {
       size_t rank = plan.order[i] / plan.width, piece = plan.order[i] % plan.width;
       std::memcpy(&values[i], plan.all.data() + rank * row + at + piece * size, size);
     }
-    Bits total = fold_values(p.op, p.dtype, std::move(values));
+    Bits total = fold_values(op_of(p.op), p.dtype, std::move(values));
     std::memcpy(static_cast<char*>(partials.block) + p.offset, &total, size);
     at += plan.width * size;
   }

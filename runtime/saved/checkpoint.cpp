@@ -8,6 +8,7 @@
 
 #include "runtime/files/safetensors.hpp"
 #include "runtime/saved/checkpoint_names.hpp"
+#include "runtime/step/internals.hpp"
 #include "runtime/step/loss_scaler.hpp"
 #include "runtime/step/step_impl.hpp"
 
@@ -70,7 +71,7 @@ std::vector<Piece> pieces_of(const Step::Impl& step) {
     for (size_t t = 0; t < step.plan->layout.size(); ++t) {
       if (tables.dtype(t, b) == DType::absent) continue;
       const TensorSpec& spec = step.plan->layout.tensors()[t];
-      uint64_t size = p.buffers[b].count(spec.size, spec.column_count());
+      uint64_t size = p.buffers[b].count(spec.elements, spec.column_count());
       if (size > 0 && tables.pointer(t, b) == nullptr) {
         throw Error(ErrorKind::bind,
                     fmt::format("@{} is not bound: a checkpoint needs it", p.buffers[b].name));
@@ -88,7 +89,7 @@ std::string layout_text(const Layout& layout) {
   std::string text;
   for (size_t i = 0; i < layout.size(); ++i) {
     const TensorSpec& t = layout.tensors()[i];
-    text += fmt::format("{}{}:{}", text.empty() ? "" : " ", t.size, t.offset);
+    text += fmt::format("{}{}:{}", text.empty() ? "" : " ", t.elements, t.offset);
     if (t.id.value_or(i) != i) text += fmt::format("#{}", *t.id);
   }
   return text;
@@ -100,7 +101,7 @@ std::string full_sizes_text(const Layout& layout) {
   std::string text;
   bool shards = false;
   for (const TensorSpec& t : layout.tensors()) {
-    shards |= t.element_count() != t.offset + t.size;
+    shards |= t.element_count() != t.offset + t.elements;
     text += fmt::format("{}{}", text.empty() ? "" : " ", t.element_count());
   }
   return shards ? text : "";
@@ -203,7 +204,7 @@ void check_is_checkpoint(const TensorReader& file) {
 }
 
 void save_checkpoint(const std::string& path, const Step& step) {
-  const Step::Impl& impl = step.impl();
+  const Step::Impl& impl = Internals::of(step);
   std::vector<Piece> pieces = pieces_of(impl);
   std::vector<ArrayHead> heads;
   for (const Piece& p : pieces) heads.push_back(p.head);
@@ -220,7 +221,7 @@ void save_checkpoint(const std::string& path, const Step& step) {
   for (const Piece& p : pieces) {
     for (uint64_t at = 0; at < p.bytes(); at += portion.size()) {
       size_t n = std::min<uint64_t>(portion.size(), p.bytes() - at);
-      impl.backend->memory()->copy_to_host(portion.data(), p.device + at, n, nullptr);
+      impl.backend->memory()->copy_to_host(portion.data(), p.device + at, n, {});
       file.write(portion.data(), n);
     }
   }
@@ -228,7 +229,7 @@ void save_checkpoint(const std::string& path, const Step& step) {
 }
 
 void load_checkpoint(const std::string& path, Step& step, const LoadOptions& options) {
-  Step::Impl& impl = step.impl();
+  Step::Impl& impl = Internals::of(step);
   Step::Impl::Busy busy(impl);
   TensorReader file(path);
   check_metadata(file, impl);
@@ -242,11 +243,11 @@ void load_checkpoint(const std::string& path, Step& step, const LoadOptions& opt
     for (uint64_t at = 0; at < p.bytes(); at += portion.size()) {
       size_t n = std::min<uint64_t>(portion.size(), p.bytes() - at);
       file.read(array, at, portion.data(), n);
-      impl.backend->memory()->copy_to_device(p.device + at, portion.data(), n, nullptr);
+      impl.backend->memory()->copy_to_device(p.device + at, portion.data(), n, {});
     }
   }
   impl.continue_at(index);
-  if (impl.options.scaler != nullptr) impl.options.scaler->shared().forget_changes();
+  if (impl.scaler != nullptr) impl.scaler->forget_changes();
   if (pieces.size() == pieces_of(impl).size()) impl.adopt_state();
 }
 

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/ir.hpp>
+
 #include "runtime/files/hash128.hpp"
 
 namespace stepfuse {

@@ -9,8 +9,11 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/ir.hpp>
+
 #include "ir/text/words.hpp"
 #include "runtime/process/say.hpp"
+#include "runtime/step/internals.hpp"
 #include "runtime/step/loss_scaler.hpp"
 #include "runtime/step/numbers.hpp"
 #include "runtime/step/step_impl.hpp"
@@ -79,13 +82,13 @@ StepRecord capture(const Step::Impl& step, const Args& args) {
       bool absent = r.present[t] == 0 && r.program.buffers[b].name == r.gradient;
       if (p == nullptr || absent) continue;
       const TensorSpec& spec = r.layout.tensors()[t];
-      arrays[t].resize(r.program.buffers[b].count(spec.size, spec.column_count()) *
+      arrays[t].resize(r.program.buffers[b].count(spec.elements, spec.column_count()) *
                        size_of(tables.dtype(t, b)));
-      memory.copy_to_host(arrays[t].data(), p, arrays[t].size(), nullptr);
+      memory.copy_to_host(arrays[t].data(), p, arrays[t].size(), {});
     }
     r.buffers.push_back(std::move(arrays));
   }
-  for (const State& s : r.program.states) r.states.push_back(step.read_state(s.name, nullptr));
+  for (const State& s : r.program.states) r.states.push_back(step.read_state(s.name, {}));
   for (size_t i = 0; i < r.program.args.size(); ++i) {
     std::vector<Bits> values;
     for (size_t g = 0; g < members(r.program.args[i].type, r.layout); ++g) {
@@ -101,7 +104,7 @@ StepRecord replay(const StepRecord& record, const Device& device, Form form) {
   LossScaler scaler;
   StepOptions options{.form = form, .scaler = &scaler, .gradient = record.gradient};
   Step step(record.program, record.layout, device, options);
-  Step::Impl& impl = step.impl();
+  Step::Impl& impl = Internals::of(step);
   impl.recorder.reset();
   std::vector<void*> gradients;
   for (size_t b = 0; b < out.buffers.size(); ++b) {
@@ -111,16 +114,16 @@ StepRecord replay(const StepRecord& record, const Device& device, Form form) {
     if (static_cast<int>(b) == impl.binding->gradient_buffer())
       gradients = pointers;
     else
-      step.bind(out.program.buffers[b].name, pointers);
+      step.bind_raw(out.program.buffers[b].name, pointers);
   }
   for (size_t t = 0; t < gradients.size(); ++t) {
     if (!out.present[t]) gradients[t] = nullptr;
   }
   step.prepare();
   step.adopt_state();
-  if (scaler.shared().has("micro_batches")) scaler.write("micro_batches", 0);
+  if (Internals::of(scaler)->has("micro_batches")) scaler.write("micro_batches", 0);
   for (size_t i = 0; i < out.states.size(); ++i) {
-    impl.write_state(out.program.states[i].name, out.states[i], nullptr);
+    impl.write_state(out.program.states[i].name, out.states[i], {});
   }
   Args args = step.make_args();
   for (size_t i = 0; i < out.args.size(); ++i) {
@@ -128,7 +131,7 @@ StepRecord replay(const StepRecord& record, const Device& device, Form form) {
   }
   step.run(gradients, args);
   for (size_t i = 0; i < out.states.size(); ++i) {
-    out.states[i] = impl.read_state(out.program.states[i].name, nullptr);
+    out.states[i] = impl.read_state(out.program.states[i].name, {});
   }
   return out;
 }

@@ -48,9 +48,9 @@ std::string save_layout(const StepRecord& r, Contents& contents) {
   Json names = Json::array();
   for (size_t t = 0; t < r.layout.size(); ++t) {
     const TensorSpec& spec = r.layout.tensors()[t];
-    size.push_back(Bits::of(static_cast<int64_t>(spec.size)));
+    size.push_back(Bits::of(static_cast<int64_t>(spec.elements)));
     offset.push_back(Bits::of(static_cast<int64_t>(spec.offset)));
-    full_size.push_back(Bits::of(static_cast<int64_t>(spec.full_size)));
+    full_size.push_back(Bits::of(static_cast<int64_t>(spec.full_elements)));
     columns.push_back(Bits::of(static_cast<int64_t>(spec.columns)));
     id.push_back({spec.id.value_or(static_cast<uint32_t>(t))});
     group.push_back(Bits::of(static_cast<int32_t>(spec.group)));
@@ -112,14 +112,14 @@ void load_layout(const TensorReader& file, StepRecord& r) {
   uint64_t unseen = 0;
   uint64_t rows = 0;
   for (size_t t = 0; t < count; ++t) {
-    TensorSpec spec{.name = names[t], .size = static_cast<uint64_t>(size[t].i64())};
+    TensorSpec spec{.name = names[t], .elements = static_cast<uint64_t>(size[t].i64())};
     spec.offset = static_cast<uint64_t>(offset[t].i64());
-    spec.full_size = static_cast<uint64_t>(full_size[t].i64());
+    spec.full_elements = static_cast<uint64_t>(full_size[t].i64());
     spec.columns = static_cast<uint64_t>(columns[t].i64());
     if (!id.empty()) spec.id = id[t].u32();
     spec.group = group[t].i32();
     r.present.push_back(present[t].b() ? 1 : 0);
-    bool seen = spec.size == 0;
+    bool seen = spec.elements == 0;
     for (size_t b = 0; b < r.buffers.size(); ++b) {
       const Buffer& buffer = r.program.buffers[b];
       std::string name = fmt::format("buffer.{}.{}", buffer.name, t);
@@ -132,15 +132,15 @@ void load_layout(const TensorReader& file, StepRecord& r) {
       // An absent gradient has no bytes, and neither has a buffer that the tensor does not have.
       bool absent = (buffer.name == r.gradient && r.present[t] == 0 && array.bytes == 0) ||
                     !buffer.is_of(spec.element_count());
-      file.at(name, array.dtype, absent ? 0 : buffer.count(spec.size, spec.column_count()));
+      file.at(name, array.dtype, absent ? 0 : buffer.count(spec.elements, spec.column_count()));
       seen |= !absent;
       r.buffers[b][t] = file.read(array);
     }
-    if (!seen) unseen += std::min(spec.size, kMaxUnseen + 1);
+    if (!seen) unseen += std::min(spec.elements, kMaxUnseen + 1);
     // The file has at least one byte per row and column, unless its arrays hold per-square values.
     uint64_t most = kMaxUnseenRows + file.size();
     if (has_rows(r.program)) {
-      rows += std::min(spec.size / std::max<uint64_t>(1, spec.column_count()), most + 1);
+      rows += std::min(spec.elements / std::max<uint64_t>(1, spec.column_count()), most + 1);
     }
     std::vector<Granularity> used = granularities_of(r.program);
     if (std::find(used.begin(), used.end(), per::column) != used.end()) {

@@ -5,6 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/program.hpp>
+
+#include "runtime/step/internals.hpp"
 #include "runtime/step/numbers.hpp"
 
 namespace stepfuse {
@@ -67,10 +70,17 @@ ArgId Args::checked(ArgId arg) const {
   throw Error(ErrorKind::usage, "an ArgId that did not come from this step's arg()");
 }
 
-uint64_t& Args::slot(ArgId arg, int member) {
+uint64_t& Args::slot(ArgId arg, Member chosen) {
   checked(arg);
   auto i = static_cast<size_t>(arg.index);
   Granularity domain = shape().layout.places[i].at;
+  if (chosen.kind() == (domain == per::tensor ? Member::Kind::group : Member::Kind::tensor)) {
+    throw Error(ErrorKind::usage,
+                fmt::format("argument '{}' has a value per {}: expected {}{{{}}}", shape().names[i],
+                            domain == per::tensor ? "tensor" : "group",
+                            domain == per::tensor ? "Tensor" : "Group", chosen.index()));
+  }
+  int64_t member = chosen.index();
   // A per-step argument has one value for all groups.
   int count = domain == per::step ? shape().group_count : shape().values(i);
   if (member < 0 || member >= count) {
@@ -82,10 +92,10 @@ uint64_t& Args::slot(ArgId arg, int member) {
                                     static_cast<size_t>(shape().group_count))];
 }
 
-void Args::set(ArgId arg, int member, double value) {
+void Args::set(ArgId arg, Member member, double value) {
   uint64_t& raw = slot(arg, member);
   auto i = static_cast<size_t>(arg.index);
-  if (shape().layout.places[i].at == per::step && member != 0) {
+  if (shape().layout.places[i].at == per::step && member.index() != 0) {
     throw Error(ErrorKind::usage,
                 fmt::format("argument '{}' has one value for all groups: leave the group out",
                             shape().names[i]));
@@ -95,15 +105,17 @@ void Args::set(ArgId arg, int member, double value) {
 
 void Args::set(ArgId arg, double value) {
   uint64_t raw = shape().convert(checked(arg), value);
-  for (int m = 0; m < shape().values(static_cast<size_t>(arg.index)); ++m) slot(arg, m) = raw;
+  for (int m = 0; m < shape().values(static_cast<size_t>(arg.index)); ++m) {
+    slot(arg, Internals::member(m)) = raw;
+  }
 }
 
 void Args::set(std::string_view name, double value) { set(shape().find(name), value); }
-void Args::set(std::string_view name, int member, double value) {
+void Args::set(std::string_view name, Member member, double value) {
   set(shape().find(name), member, value);
 }
 
-double Args::get(ArgId arg, int member) const {
+double Args::get(ArgId arg, Member member) const {
   uint64_t raw = const_cast<Args*>(this)->slot(arg, member);
   return to_double({raw}, shape().dtypes[static_cast<size_t>(arg.index)]);
 }

@@ -6,6 +6,9 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ir/text/near_names.hpp"
 
 namespace stepfuse {
 namespace {
@@ -45,7 +48,7 @@ std::string Binding::describe(const Range& r) const {
 Binding::Range Binding::range(size_t tensor, size_t buffer, void* pointer) const {
   auto begin = reinterpret_cast<uintptr_t>(pointer);
   const TensorSpec& spec = layout_.tensors()[tensor];
-  uint64_t values = program_.buffers[buffer].count(spec.size, spec.column_count());
+  uint64_t values = program_.buffers[buffer].count(spec.elements, spec.column_count());
   uint64_t bytes = values * size_of(tables_.dtype(tensor, buffer));
   return {begin, begin + bytes, static_cast<uint32_t>(tensor), static_cast<uint32_t>(buffer)};
 }
@@ -59,7 +62,7 @@ void Binding::fail_overlap(const Range& a, const Range& b) const {
 
 void Binding::check_pointer(const Range& r, void* pointer) const {
   const TensorSpec& tensor = layout_.tensors()[r.tensor];
-  if (tensor.size == 0) return;
+  if (tensor.elements == 0) return;
   bool absent = is_absent(r.tensor, r.buffer);
   if (absent && pointer == nullptr) return;
   if (absent) {
@@ -93,14 +96,74 @@ void Binding::check_pointer(const Range& r, void* pointer) const {
   }
 }
 
-bool Binding::bind(std::string_view buffer, std::span<void* const> pointers) {
+int Binding::find(std::string_view buffer) const {
   int slot = program_.find_buffer(buffer);
-  if (slot < 0) {
-    std::string names;
-    for (const Buffer& b : program_.buffers) names += " @" + b.name;
-    throw Error(ErrorKind::bind, fmt::format("step @{} has no buffer '{}'; it has{}", program_.name,
-                                             buffer.substr(0, 80), names));
+  if (slot >= 0) return slot;
+  std::vector<std::string> known;
+  for (const Buffer& b : program_.buffers) known.push_back(b.name);
+  throw Error(ErrorKind::bind, fmt::format("step @{} has no buffer '{}'; it has @{}{}",
+                                           program_.name, buffer.substr(0, 80),
+                                           fmt::join(known, " @"), did_you_mean(buffer, known)));
+}
+
+ArrayShape Binding::shape(std::string_view buffer, size_t tensor) const {
+  auto b = static_cast<size_t>(find(buffer));
+  if (tensor >= layout_.size()) {
+    throw Error(ErrorKind::bind,
+                fmt::format("tensor {} does not exist: the layout has {}", tensor, layout_.size()));
   }
+  if (is_absent(tensor, b)) return {.dtype = program_.buffers[b].dtypes.first()};
+  const TensorSpec& spec = layout_.tensors()[tensor];
+  return {tables_.dtype(tensor, b), program_.buffers[b].count(spec.elements, spec.column_count())};
+}
+
+// A null array is left to check_pointer() and run(), which know whether the tensor may have none.
+void Binding::check_array(size_t tensor, size_t buffer, const Array& array) const {
+  if (array.data() == nullptr || is_absent(tensor, buffer)) return;
+  ArrayShape expected = shape(program_.buffers[buffer].name, tensor);
+  bool same = array.elements() == expected.elements && array.dtypes().contains(expected.dtype);
+  if (same) return;
+  throw Error(
+      ErrorKind::bind,
+      fmt::format("{}: expected {} elements of {}; got {} of {}: pass an array of this type "
+                  "and length, or a pointer to bind_raw() or run()",
+                  describe(range(tensor, buffer, array.data())), expected.elements,
+                  name(expected.dtype), array.elements(), names(array.dtypes(), " or ")));
+}
+
+std::vector<void*> Binding::checked(std::string_view buffer, std::span<const Array> arrays) const {
+  auto b = static_cast<size_t>(find(buffer));
+  std::vector<void*> pointers;
+  for (const Array& array : arrays) {
+    if (pointers.size() < layout_.size()) check_array(pointers.size(), b, array);
+    pointers.push_back(array.data());
+  }
+  return pointers;
+}
+
+std::vector<void*> Binding::check_gradients(std::span<const Array> arrays) const {
+  if (gradient_ < 0) {
+    throw Error(ErrorKind::bind, fmt::format("step @{} has no gradient buffer", program_.name));
+  }
+  if (arrays.size() != layout_.size()) {
+    throw Error(
+        ErrorKind::bind,
+        fmt::format(
+            "gradients(): expected {} arrays, one per tensor of the layout; got {}. An empty "
+            "Array stands for a tensor without a gradient",
+            layout_.size(), arrays.size()));
+  }
+  const Buffer& buffer = program_.buffers[static_cast<size_t>(gradient_)];
+  std::vector<void*> pointers = checked(buffer.name, arrays);
+  for (size_t t = 0; t < pointers.size(); ++t) {
+    if (pointers[t] == nullptr) continue;
+    check_pointer(range(t, static_cast<size_t>(gradient_), pointers[t]), pointers[t]);
+  }
+  return pointers;
+}
+
+bool Binding::bind(std::string_view buffer, std::span<void* const> pointers) {
+  int slot = find(buffer);
   if (slot == gradient_) {
     throw Error(ErrorKind::bind, fmt::format("@{} is given to run(), not bound", buffer));
   }
@@ -149,13 +212,13 @@ void Binding::find_duplicates() {
   }
   std::map<std::vector<void*>, uint32_t> seen;
   for (size_t t = 0; t < layout_.size() && writes; ++t) {
-    if (layout_.tensors()[t].size == 0) continue;
+    if (layout_.tensors()[t].elements == 0) continue;
     std::vector<void*> arrays;
     for (size_t b = 0; b < bound_.size(); ++b) {
       if (static_cast<int>(b) != gradient_) arrays.push_back(tables_.pointer(t, b));
     }
     auto [it, inserted] = seen.emplace(std::move(arrays), static_cast<uint32_t>(t));
-    bool same_size = layout_.tensors()[it->second].size == layout_.tensors()[t].size;
+    bool same_size = layout_.tensors()[it->second].elements == layout_.tensors()[t].elements;
     if (inserted || !same_size) continue;
     check_same(it->second, t);
     duplicate_of_[t] = it->second;
@@ -191,7 +254,7 @@ void Binding::check_overlaps() {
   written_.clear();
   read_.clear();
   for (size_t t = 0; t < layout_.size(); ++t) {
-    if (layout_.tensors()[t].size == 0 || duplicate_of_[t] != kNoDuplicate) continue;
+    if (layout_.tensors()[t].elements == 0 || duplicate_of_[t] != kNoDuplicate) continue;
     for (size_t b = 0; b < bound_.size(); ++b) {
       if (static_cast<int>(b) == gradient_ || is_absent(t, b)) continue;
       (is_written(b) ? written_ : read_).push_back(range(t, b, tables_.pointer(t, b)));
@@ -230,7 +293,8 @@ void Binding::check_gradients_apart() {
     bool moved = next != moved_.end() && next->tensor == t;
     void* p = moved ? next->pointer : tables_.pointer(t, g);
     if (moved) ++next;
-    bool skip = p == nullptr || layout_.tensors()[t].size == 0 || duplicate_of_[t] != kNoDuplicate;
+    bool skip =
+        p == nullptr || layout_.tensors()[t].elements == 0 || duplicate_of_[t] != kNoDuplicate;
     if (!skip) scratch_.push_back(range(t, g, p));
   }
   auto by_address = [](const Range& a, const Range& b) { return a.begin < b.begin; };
@@ -302,7 +366,7 @@ std::span<const Binding::Moved> Binding::find_moved(size_t first, std::span<void
   }
   size_t near = 0;
   for (const Moved& m : moved_) {
-    if (m.pointer == nullptr || layout_.tensors()[m.tensor].size == 0) continue;
+    if (m.pointer == nullptr || layout_.tensors()[m.tensor].elements == 0) continue;
     Range r = range(m.tensor, g, m.pointer);
     check_pointer(r, m.pointer);
     near = check_moved_gradient(r, near);

@@ -21,6 +21,12 @@ class Binding {
   Binding(const Program& program, const Layout& layout, StepTables& tables,
           std::string_view gradient, std::shared_ptr<DeviceMemory> memory);
 
+  // The array that a tensor has in a buffer. Throws Error{bind} if buffer or tensor does not exist.
+  ArrayShape shape(std::string_view buffer, size_t tensor) const;
+  // Pointers of arrays for bind(), after a check of element types and counts.
+  std::vector<void*> checked(std::string_view buffer, std::span<const Array> arrays) const;
+  // The same for run(). Each tensor may do without a gradient.
+  std::vector<void*> check_gradients(std::span<const Array> arrays) const;
   // Returns whether a pointer changed.
   bool bind(std::string_view buffer, std::span<void* const> pointers);
   // Returns whether bind() would change a pointer.
@@ -55,6 +61,8 @@ class Binding {
     uint32_t tensor = 0;
     uint32_t buffer = 0;
   };
+  int find(std::string_view buffer) const;
+  void check_array(size_t tensor, size_t buffer, const Array& array) const;
   std::string describe(const Range& r) const;
   Range range(size_t tensor, size_t buffer, void* pointer) const;
   bool is_absent(size_t tensor, size_t buffer) const {

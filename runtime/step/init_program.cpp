@@ -55,7 +55,7 @@ Layout init_layout(const Program& init, const Layout& layout, size_t first) {
   Layout out;
   for (size_t i = first; i < layout.size(); ++i) {
     const TensorSpec& t = layout.tensors()[i];
-    TensorSpec spec{.name = t.name, .size = t.size, .full_size = t.element_count()};
+    TensorSpec spec{.name = t.name, .elements = t.elements, .full_elements = t.element_count()};
     for (const Buffer& b : init.buffers) {
       auto it = t.dtypes.find(b.name);
       if (it != t.dtypes.end()) spec.dtypes.insert(*it);

@@ -19,9 +19,9 @@ void Layout::check(const TensorSpec& t) const {
     throw Error(ErrorKind::bind,
                 fmt::format("tensor {} '{}': {}", tensors_.size(), t.name.substr(0, 80), what));
   };
-  if (t.size > kMaxElements || elements_ + t.size > kMaxElements) {
+  if (t.elements > kMaxElements || elements_ + t.elements > kMaxElements) {
     fail(fmt::format("{} elements are too many (a negative size?); a layout holds at most 2^44",
-                     t.size));
+                     t.elements));
   }
   if (tensors_.size() >= kMaxTensors) fail("a layout holds at most 2^30 tensors");
   if (t.group < 0 || t.group >= kMaxGroups) {
@@ -31,16 +31,17 @@ void Layout::check(const TensorSpec& t) const {
     fail(fmt::format("offset {} is not a multiple of {}: cut shards there", t.offset,
                      kPieceElements));
   }
-  if (t.full_size > kMaxElements) {
+  if (t.full_elements > kMaxElements) {
     fail(
-        fmt::format("full_size {} is too many (a negative size?); a tensor has at most 2^44 "
+        fmt::format("full_elements {} is too many (a negative size?); a tensor has at most 2^44 "
                     "elements",
-                    t.full_size));
+                    t.full_elements));
   }
-  if (t.full_size != 0 && t.full_size < t.offset + t.size) {
-    fail(fmt::format(
-        "full_size {} is less than its offset and elements, {}: give the size of the whole tensor",
-        t.full_size, t.offset + t.size));
+  if (t.full_elements != 0 && t.full_elements < t.offset + t.elements) {
+    fail(
+        fmt::format("full_elements {} is less than its offset and elements, {}: give the size of "
+                    "the whole tensor",
+                    t.full_elements, t.offset + t.elements));
   }
   if (t.columns > kMaxElements) {
     fail(fmt::format("columns {} is too many (a negative size?); a row has at most 2^44 elements",
@@ -55,7 +56,7 @@ void Layout::check(const TensorSpec& t) const {
 Layout& Layout::add(TensorSpec t) {
   check(t);
   group_count_ = std::max(group_count_, t.group + 1);
-  elements_ += t.size;
+  elements_ += t.elements;
   tensors_.push_back(std::move(t));
   return *this;
 }
@@ -68,7 +69,9 @@ Layout& Layout::reserve_groups(int count) {
   return *this;
 }
 
-Layout& Layout::set_group(size_t tensor, int group) {
+Layout& Layout::set_group(Tensor moved, Group to) {
+  size_t tensor = moved.index;
+  int group = to.index;
   if (tensor >= tensors_.size()) {
     throw Error(ErrorKind::bind, fmt::format("tensor {} does not exist: the layout has {}", tensor,
                                              tensors_.size()));

@@ -90,10 +90,10 @@ void LayoutCheck::add(const Layout& layout) {
 
 void LayoutCheck::add(const TensorSpec& spec, size_t index) {
   check_flags(spec, index);
-  TensorShape shape = shape_of(spec.size, spec.column_count());
-  if (!matrix_.empty() && spec.size != 0) check_blocks(spec, index);
+  TensorShape shape = shape_of(spec.elements, spec.column_count());
+  if (!matrix_.empty() && spec.elements != 0) check_blocks(spec, index);
   for (const Counted& c : matrix_) {
-    if (spec.size != 0) check_whole(c.at, spec, index);
+    if (spec.elements != 0) check_whole(c.at, spec, index);
     uint64_t count = c.count + tile_count(c.at, shape);
     if (count >> 32 == 0) continue;
     throw Error(
@@ -104,16 +104,16 @@ void LayoutCheck::add(const TensorSpec& spec, size_t index) {
             program_->name, granularity_name(c.at), index, count));
   }
   // Without the full size, the count of a shard's tensor would be wrong.
-  if (counts_elements_ && spec.offset != 0 && spec.full_size == 0) {
+  if (counts_elements_ && spec.offset != 0 && spec.full_elements == 0) {
     refuse(spec, index,
-           "is a shard, and step @{} needs the number of elements of its tensor: set full_size",
+           "is a shard, and step @{} needs the number of elements of its tensor: set full_elements",
            program_->name);
   }
-  if (counts_true_ && spec.size >> 32 != 0) {
+  if (counts_true_ && spec.elements >> 32 != 0) {
     refuse(spec, index,
            "has {} elements, and step @{} counts those for which a condition holds: it may have "
            "2^32 - 1; cut it into shards",
-           spec.size, program_->name);
+           spec.elements, program_->name);
   }
   for (Counted& c : matrix_) c.count += tile_count(c.at, shape);
 }
@@ -130,7 +130,7 @@ void LayoutCheck::check_flags(const TensorSpec& spec, size_t index) const {
 void LayoutCheck::check_whole(Granularity g, const TensorSpec& spec, size_t index) const {
   uint64_t columns = spec.column_count();
   uint64_t all = spec.element_count();
-  if (is_whole(g, shape_of(all, columns), spec.offset, spec.size)) return;
+  if (is_whole(g, shape_of(all, columns), spec.offset, spec.elements)) return;
   if (g.rows == kAll) {
     refuse(spec, index,
            "is a shard, and step @{} has per-column values, which need all rows: give it whole "

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include <stepfuse/program.hpp>
 #include <stepfuse/stepfuse.hpp>
 
 namespace stepfuse {

@@ -22,7 +22,7 @@ float to_scale(double value) {
 }  // namespace
 
 LossScaler::Shared::~Shared() {
-  if (block_ != nullptr) memory_->release(block_, kBytes, nullptr);
+  if (block_ != nullptr) memory_->release(block_, kBytes, {});
 }
 
 void* LossScaler::Shared::attach(const State& state, const std::shared_ptr<DeviceMemory>& memory) {
@@ -30,7 +30,7 @@ void* LossScaler::Shared::attach(const State& state, const std::shared_ptr<Devic
   std::lock_guard lock(mutex_);
   if (block_ == nullptr) {
     memory_ = memory;
-    block_ = static_cast<char*>(memory_->allocate(kBytes, nullptr));
+    block_ = static_cast<char*>(memory_->allocate(kBytes, {}));
   } else if (memory_->device_name() != memory->device_name()) {
     throw Error(ErrorKind::bind, "a LossScaler serves steps of one device; make one per device");
   }
@@ -43,7 +43,7 @@ void* LossScaler::Shared::attach(const State& state, const std::shared_ptr<Devic
     Bits initial = state.name == "scale" && state.type.dtype == DType::f32 ? Bits::of(init_scale_)
                                                                            : state.initial;
     memory_->copy_to_device(block_ + it->second.offset, &initial.raw, size_of(state.type.dtype),
-                            nullptr);
+                            {});
   }
   if (it->second.dtype != state.type.dtype) {
     throw Error(ErrorKind::bind,
@@ -89,13 +89,13 @@ const float* LossScaler::Shared::device_scale() const {
 Bits LossScaler::Shared::load(const Entry& e) const {
   wait_locked();
   Bits bits;
-  memory_->copy_to_host(&bits.raw, block_ + e.offset, size_of(e.dtype), nullptr);
+  memory_->copy_to_host(&bits.raw, block_ + e.offset, size_of(e.dtype), {});
   return bits;
 }
 
 void LossScaler::Shared::store(const Entry& e, Bits value) {
   wait_locked();
-  memory_->copy_to_device(block_ + e.offset, &value.raw, size_of(e.dtype), nullptr);
+  memory_->copy_to_device(block_ + e.offset, &value.raw, size_of(e.dtype), {});
 }
 
 double LossScaler::Shared::read(std::string_view wanted) const {
@@ -184,7 +184,7 @@ std::shared_ptr<const void> LossScaler::Shared::open_windows() {
 }
 
 LossScaler::LossScaler(const Options& options)
-    : options_(options), shared_(std::make_unique<Shared>(to_scale(options.init_scale))) {
+    : options_(options), shared_(std::make_shared<Shared>(options, to_scale(options.init_scale))) {
   bool ok = options.growth_factor > 1 && std::isfinite(options.growth_factor) &&
             options.backoff_factor > 0 && options.backoff_factor < 1 && options.growth_interval > 0;
   if (!ok) {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include <stepfuse/program.hpp>
 #include <stepfuse/stepfuse.hpp>
 
 #include "runtime/device/device_memory.hpp"
@@ -16,7 +17,7 @@ namespace stepfuse {
 // Shared states by name. Each has a cache line of its own in one block on the first step's device.
 class STEPFUSE_HIDDEN LossScaler::Shared {
  public:
-  explicit Shared(float init_scale) : init_scale_(init_scale) {}
+  Shared(const Options& options, float init_scale) : options_(options), init_scale_(init_scale) {}
   ~Shared();
 
   // Returns the device pointer of the state, which gets its initial value when it is first asked for.
@@ -37,6 +38,7 @@ class STEPFUSE_HIDDEN LossScaler::Shared {
   std::shared_ptr<const void> open_windows();
   // The trackers were set from outside, so the last run's change of them no longer applies.
   void forget_changes();
+  const Options& options() const { return options_; }
 
  private:
   struct Entry {
@@ -55,6 +57,7 @@ class STEPFUSE_HIDDEN LossScaler::Shared {
   void check_no_window() const;
 
   mutable std::mutex mutex_;
+  const Options options_;
   float init_scale_;
   std::shared_ptr<DeviceMemory> memory_;
   char* block_ = nullptr;

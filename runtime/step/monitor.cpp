@@ -6,6 +6,7 @@
 
 #include <stepfuse/monitor.hpp>
 
+#include "runtime/step/internals.hpp"
 #include "runtime/step/step_impl.hpp"
 
 namespace stepfuse {
@@ -77,7 +78,7 @@ void Monitor::feed(const StepStats& stats) {
 
 void Monitor::feed(const Step& step) {
   // Steps before a resumed one ran in a different process.
-  next_ = std::max(next_, step.impl().first_index());
+  next_ = std::max(next_, Internals::of(step).first_index());
   for (const StepStats& stats : step.history()) {
     if (stats.index < next_) continue;
     lost_ += stats.index - next_;

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/ir.hpp>
+
 #include "runtime/device/host_reports.hpp"
 #include "runtime/step/numbers.hpp"
 #include "runtime/step/step_impl.hpp"
@@ -93,11 +95,10 @@ const std::vector<double>* StepStats::find_list(std::string_view wanted) const {
 double StepStats::at(std::string_view wanted) const {
   if (auto v = find(wanted)) return *v;
   if (const std::vector<double>* list = find_list(wanted)) {
-    throw Error(
-        ErrorKind::usage,
-        fmt::format(
-            "'{}' is reported for each of {} groups or tensors: name one, as in at(\"{}\", 0)",
-            wanted, list->size(), wanted));
+    throw Error(ErrorKind::usage,
+                fmt::format("'{}' is reported for each of {} groups or tensors: name one, as in "
+                            "at(\"{}\", Group{{0}})",
+                            wanted, list->size(), wanted));
   }
   std::string known;
   for (const auto& [name, value] : values) known += " " + name;
@@ -107,9 +108,10 @@ double StepStats::at(std::string_view wanted) const {
                           known.empty() ? " nothing" : known));
 }
 
-double StepStats::at(std::string_view wanted, size_t member) const {
+double StepStats::at(std::string_view wanted, Member chosen) const {
   const std::vector<double>* list = find_list(wanted);
   if (list == nullptr) return at(wanted);
+  auto member = static_cast<size_t>(chosen.index());
   if (member < list->size()) return (*list)[member];
   throw Error(ErrorKind::usage,
               fmt::format("'{}' is reported for {} groups or tensors; there is no {}", wanted,
@@ -137,9 +139,24 @@ Step::Impl& Step::unsettled() const {
 
 void Step::prepare() { impl().prepare(); }
 const CompileReport& Step::compile_report() const { return impl().report; }
-void Step::bind(std::string_view buffer, Pointers pointers) { impl().bind(buffer, pointers); }
+
+std::vector<std::string> Step::buffers() const {
+  std::vector<std::string> out;
+  for (const Buffer& b : program().buffers) out.push_back(b.name);
+  return out;
+}
+ArrayShape Step::array(std::string_view buffer, Tensor tensor) const {
+  return impl().binding->shape(buffer, tensor.index);
+}
+void Step::bind(std::string_view buffer, const Arrays& arrays) {
+  impl().bind(buffer, arrays.all());
+}
+void Step::bind_raw(std::string_view buffer, Pointers pointers) { impl().bind(buffer, pointers); }
+std::vector<void*> Step::gradients(const Arrays& arrays) const {
+  return impl().binding->check_gradients(arrays.all());
+}
 void Step::init_state(Stream stream) { impl().init_state(0, stream); }
-void Step::init_tensors(size_t first, Stream stream) { impl().init_state(first, stream); }
+void Step::init_tensors(Tensor first, Stream stream) { impl().init_state(first.index, stream); }
 void Step::adopt_state() {
   Impl::Busy busy(impl());
   impl().adopt_state();
@@ -150,31 +167,31 @@ void Step::run(Pointers gradients, const Args& args, Stream stream) {
   impl().run(gradients, impl().by_value(args), stream);
 }
 void Step::set_args(const Args& args, Stream stream) { impl().set_args(args, stream); }
-void Step::run(Pointers gradients, Stream stream) {
+void Step::run_captured(Pointers gradients, Stream stream) {
   impl().run(gradients, impl().resident(), stream);
 }
 void Step::run(Pointers gradients, DeviceArgs args, Stream stream) {
   impl().run(gradients, impl().callers(args), stream);
 }
 size_t Step::args_bytes() const { return impl().plan->workspace.args_bytes; }
-size_t Step::arg_offset(ArgId arg, int member) const { return impl().arg_offset(arg, member); }
+size_t Step::arg_offset(ArgId arg, Member member) const { return impl().arg_offset(arg, member); }
 void Step::write_args(const Args& args, std::span<uint64_t> words) const {
   impl().write_args(args, words);
 }
-void* Step::device_arg(ArgId arg, int member) const { return impl().device_arg(arg, member); }
-void Step::observe(size_t first, Pointers gradients, const Args& args, Stream stream) {
-  impl().observe(first, gradients, impl().by_value(args), stream);
+void* Step::device_arg(ArgId arg, Member member) const { return impl().device_arg(arg, member); }
+void Step::observe(Tensor first, Pointers gradients, const Args& args, Stream stream) {
+  impl().observe(first.index, gradients, impl().by_value(args), stream);
 }
-void Step::observe(size_t first, Pointers gradients, Stream stream) {
-  impl().observe(first, gradients, impl().resident(), stream);
+void Step::observe_captured(Tensor first, Pointers gradients, Stream stream) {
+  impl().observe(first.index, gradients, impl().resident(), stream);
 }
-void Step::observe(size_t first, Pointers gradients, DeviceArgs args, Stream stream) {
-  impl().observe(first, gradients, impl().callers(args), stream);
+void Step::observe(Tensor first, Pointers gradients, DeviceArgs args, Stream stream) {
+  impl().observe(first.index, gradients, impl().callers(args), stream);
 }
 void Step::reduce(Pointers gradients, const Args& args, Stream stream) {
   impl().reduce(gradients, impl().by_value(args), stream);
 }
-void Step::reduce(Pointers gradients, Stream stream) {
+void Step::reduce_captured(Pointers gradients, Stream stream) {
   impl().reduce(gradients, impl().resident(), stream);
 }
 void Step::reduce(Pointers gradients, DeviceArgs args, Stream stream) {
@@ -183,7 +200,7 @@ void Step::reduce(Pointers gradients, DeviceArgs args, Stream stream) {
 Partials Step::partials() const { return impl().partials(); }
 
 std::optional<StepStats> Step::latest() const {
-  impl().backend->collect(*impl().ring, false, nullptr);
+  impl().backend->collect(*impl().ring, false, {});
   return impl().newest();
 }
 std::optional<StepStats> Step::stats(Stream stream) const {
@@ -191,7 +208,7 @@ std::optional<StepStats> Step::stats(Stream stream) const {
   return impl().newest();
 }
 std::vector<StepStats> Step::history() const {
-  impl().backend->collect(*impl().ring, false, nullptr);
+  impl().backend->collect(*impl().ring, false, {});
   std::vector<StepStats> out;
   StatsRing::Record record;
   uint64_t end = impl().ring->count();
@@ -203,7 +220,7 @@ std::vector<StepStats> Step::history() const {
 }
 
 void Step::append(TensorSpec tensor) { unsettled().append(std::move(tensor)); }
-void Step::set_group(size_t tensor, int group) { impl().set_group(tensor, group); }
+void Step::set_group(Tensor tensor, Group group) { impl().set_group(tensor.index, group.index); }
 std::vector<Bits> Step::read_state(std::string_view name, Stream stream) const {
   return impl().read_state(name, stream);
 }

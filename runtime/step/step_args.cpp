@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/step/internals.hpp"
+#include "runtime/step/loss_scaler.hpp"
 #include "runtime/step/step_impl.hpp"
 
 namespace stepfuse {
@@ -14,11 +16,11 @@ Args Step::Impl::make_args() const {
     const auto& fallback = program.args[i].fallback;
     if (!fallback) continue;
     for (int m = 0; m < shape->values(i); ++m) {
-      args.slot({static_cast<int32_t>(i)}, m) = fallback->raw;
+      args.slot({static_cast<int32_t>(i)}, Internals::member(m)) = fallback->raw;
     }
   }
-  if (options.scaler != nullptr) {
-    const LossScaler::Options& o = options.scaler->options();
+  if (scaler != nullptr) {
+    const LossScaler::Options& o = scaler->options();
     auto set = [&](std::string_view name, double value) {
       int i = program.find_arg(name);
       if (i >= 0) args.set(ArgId{i}, value);
@@ -31,10 +33,12 @@ Args Step::Impl::make_args() const {
 }
 
 Bits Step::Impl::arg_bits(const Args& args, size_t arg, size_t member) const {
-  return {const_cast<Args&>(args).slot({static_cast<int32_t>(arg)}, static_cast<int>(member))};
+  return {const_cast<Args&>(args).slot({static_cast<int32_t>(arg)},
+                                       Internals::member(static_cast<int64_t>(member)))};
 }
 void Step::Impl::set_arg_bits(Args& args, size_t arg, size_t member, Bits value) const {
-  args.slot({static_cast<int32_t>(arg)}, static_cast<int>(member)) = value.raw;
+  args.slot({static_cast<int32_t>(arg)}, Internals::member(static_cast<int64_t>(member))) =
+      value.raw;
 }
 
 void Step::Impl::check_shape(const Args& args) const {
@@ -55,8 +59,7 @@ ArgSource Step::Impl::by_value(const Args& args) const {
 
 ArgSource Step::Impl::resident() const {
   if (!args_set_) {
-    throw Error(ErrorKind::usage,
-                "run() without arguments uses those of set_args(): call it first");
+    throw Error(ErrorKind::usage, "run_captured() uses the arguments of set_args(): call it first");
   }
   return {nullptr, own_block()};
 }
@@ -88,11 +91,11 @@ void Step::Impl::set_args(const Args& args, Stream stream) {
   args_set_ = true;
 }
 
-void* Step::Impl::device_arg(ArgId arg, int member) const {
+void* Step::Impl::device_arg(ArgId arg, Member member) const {
   return reinterpret_cast<char*>(own_block()) + arg_offset(arg, member);
 }
 
-size_t Step::Impl::arg_offset(ArgId arg, int member) const {
+size_t Step::Impl::arg_offset(ArgId arg, Member member) const {
   // As in Args, an argument per step has one value for all groups.
   Args any(shape);
   return static_cast<size_t>(&any.slot(arg, member) - any.words_.data()) * sizeof(uint64_t);

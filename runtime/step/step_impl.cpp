@@ -12,6 +12,7 @@
 #include "runtime/process/fork_watch.hpp"
 #include "runtime/process/say.hpp"
 #include "runtime/step/init_program.hpp"
+#include "runtime/step/internals.hpp"
 #include "runtime/step/loss_scaler.hpp"
 
 namespace stepfuse {
@@ -52,12 +53,16 @@ bool writes_state(const Program& program, size_t state) {
 }  // namespace
 
 Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOptions& wanted)
-    : program(std::move(given)), device(where), options(wanted) {
+    : program(std::move(given)),
+      device(where),
+      options(wanted),
+      scaler(wanted.scaler != nullptr ? Internals::of(*wanted.scaler) : nullptr) {
+  options.scaler = nullptr;
   ForkWatch watch;
   check_step(program, options);
   bool shared = std::any_of(program.states.begin(), program.states.end(),
                             [](const State& s) { return s.shared; });
-  if (shared && options.scaler == nullptr) {
+  if (shared && scaler == nullptr) {
     throw Error(ErrorKind::bind, fmt::format("step @{} has shared states: pass a LossScaler as "
                                              "StepOptions::scaler",
                                              program.name));
@@ -72,10 +77,10 @@ Step::Impl::Impl(Program given, Layout layout, const Device& where, const StepOp
   int window = program.find_state("micro_batches");
   if (window >= 0 && program.states[static_cast<size_t>(window)].shared) {
     closes_windows_ = program.find_arg("accumulation") >= 0;
-    if (!closes_windows_) opens_windows_ = options.scaler->shared().open_windows();
+    if (!closes_windows_) opens_windows_ = scaler->open_windows();
   }
   allocate();
-  initialise_states(0, States::all, nullptr);
+  initialise_states(0, States::all, {});
   fit_ring();
 }
 
@@ -89,7 +94,7 @@ Step::Impl::~Impl() {
 
 void Step::Impl::wait() const {
   backend->wait();
-  if (options.scaler != nullptr) options.scaler->shared().wait();
+  if (scaler != nullptr) scaler->wait();
 }
 
 size_t Step::Impl::block_bytes() const {
@@ -103,10 +108,10 @@ void Step::Impl::allocate() {
   binding = std::make_unique<Binding>(plan->variant.program, plan->layout, plan->tables,
                                       options.gradient, backend->memory());
   shape = std::make_shared<Args::Shape>(program, plan->layout, options.check_args);
-  if (options.scaler != nullptr) options.scaler->shared().serve(backend->pending());
+  if (scaler != nullptr) scaler->serve(backend->pending());
   for (size_t i = 0; i < program.states.size(); ++i) {
     const State& s = program.states[i];
-    states_.push_back(s.shared ? options.scaler->shared().attach(s, backend->memory())
+    states_.push_back(s.shared ? scaler->attach(s, backend->memory())
                                : block->base() + plan->workspace.states[i]);
   }
   name_ranges();
@@ -150,7 +155,7 @@ void Step::Impl::prepare() {
   NvtxRange range(nvtx, (range_name + " prepare").c_str());
   refuse_in_live_graph("prepare()");
   prepared_ = false;
-  backend->collect(*ring, true, nullptr);  // reports of earlier runs
+  backend->collect(*ring, true, {});  // reports of earlier runs
   report = {};
   report.passes_ms = plan->passes_ms;
   auto start = std::chrono::steady_clock::now();
@@ -180,18 +185,19 @@ void Step::Impl::set_group(size_t tensor, int group) {
   Busy busy(*this);
   refuse_in_live_graph("set_group()");
   int before = tensor < plan->layout.size() ? plan->layout.tensors()[tensor].group : 0;
-  plan->layout.set_group(tensor, group);  // throws if there is no such tensor or group
+  plan->layout.set_group(Tensor{tensor},
+                         Group{group});  // throws if there is no such tensor or group
   try {
     plan->tables.set_group(tensor, static_cast<uint32_t>(group));
   } catch (...) {
-    plan->layout.set_group(tensor, before);
+    plan->layout.set_group(Tensor{tensor}, Group{before});
     throw;
   }
   binding->recheck();  // tied tensors must be in one group
   forget_phases();
   if (!prepared_) return;
   prepared_ = false;  // in case the rest fails
-  backend->collect(*ring, true, nullptr);
+  backend->collect(*ring, true, {});
   wait();
   attach();
   prepared_ = true;
@@ -205,6 +211,10 @@ void Step::Impl::bind(std::string_view buffer, std::span<void* const> pointers) 
   if (!binding->bind(buffer, pointers)) return;
   tables_changed_ = true;
   forget_phases();  // tensors may have become duplicates, or ceased to be
+}
+
+void Step::Impl::bind(std::string_view buffer, std::span<const Array> arrays) {
+  bind(buffer, binding->checked(buffer, arrays));
 }
 
 // Initialises the states of tensors [first_tensor, end), and with 0 also the states that are not per
@@ -227,7 +237,7 @@ void Step::Impl::initialise_states(size_t first_tensor, States which, Stream str
       first = 0;
       for (size_t t = 0; t < first_tensor; ++t) {
         const TensorSpec& spec = plan->layout.tensors()[t];
-        first += tile_count(s.type.at, shape_of(spec.size, spec.column_count()));
+        first += tile_count(s.type.at, shape_of(spec.elements, spec.column_count()));
       }
     }
     size_t skip = first * bytes;
@@ -291,7 +301,7 @@ void Step::Impl::check_ready() {
             "arrays contain",
             initialised_));
   }
-  if (closes_windows_ && !options.scaler->shared().counts_micro_batches()) {
+  if (closes_windows_ && !scaler->counts_micro_batches()) {
     throw Error(
         ErrorKind::usage,
         fmt::format("step @{} closes accumulation windows, but no step that opens them is on "
@@ -305,7 +315,7 @@ void Step::Impl::check_ready() {
 
 void Step::Impl::adopt_state() {
   initialised_ = plan->layout.size();
-  if (options.scaler != nullptr) options.scaler->shared().forget_changes();
+  if (scaler != nullptr) scaler->forget_changes();
 }
 
 RunInputs Step::Impl::inputs(const ArgSource& args, Stream stream) const {
@@ -342,14 +352,14 @@ void Step::Impl::grow() {
   next.outdated_ = outdated_ || reduced_;
   next.plan =
       std::make_unique<StepPlan>(program, std::move(grown.layout), options.form, options.observe);
-  backend->collect(*ring, true, nullptr);  // reports that the old block still holds
+  backend->collect(*ring, true, {});  // reports that the old block still holds
   wait();
   std::vector<std::vector<char>> saved(program.states.size());
   for (size_t i = 0; i < saved.size(); ++i) {
     const State& s = program.states[i];
     if (s.shared) continue;
     saved[i].resize(member_count(s.type.at, plan->layout) * size_of(s.type.dtype));
-    backend->memory()->copy_to_host(saved[i].data(), states_[i], saved[i].size(), nullptr);
+    backend->memory()->copy_to_host(saved[i].data(), states_[i], saved[i].size(), {});
   }
   // The old parts are kept until all of the new ones exist.
   StepParts& parts = *this;
@@ -357,9 +367,9 @@ void Step::Impl::grow() {
   std::swap(parts, next);
   try {
     allocate();
-    initialise_states(0, States::all, nullptr);
+    initialise_states(0, States::all, {});
     for (size_t i = 0; i < saved.size(); ++i) {
-      backend->memory()->copy_to_device(states_[i], saved[i].data(), saved[i].size(), nullptr);
+      backend->memory()->copy_to_device(states_[i], saved[i].data(), saved[i].size(), {});
     }
     fit_ring();
   } catch (...) {

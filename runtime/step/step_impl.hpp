@@ -72,6 +72,7 @@ class STEPFUSE_HIDDEN Step::Impl : public StepParts {
 
   void prepare();
   void bind(std::string_view buffer, std::span<void* const> pointers);
+  void bind(std::string_view buffer, std::span<const Array> arrays);
   void init_state(size_t first_tensor, Stream stream);
   void adopt_state();
   void run(std::span<void* const> gradients, const ArgSource& args, Stream stream);
@@ -108,8 +109,8 @@ class STEPFUSE_HIDDEN Step::Impl : public StepParts {
   ArgSource resident() const;
   ArgSource callers(DeviceArgs args) const;
   void set_args(const Args& args, Stream stream);
-  void* device_arg(ArgId arg, int member) const;
-  size_t arg_offset(ArgId arg, int member) const;
+  void* device_arg(ArgId arg, Member member) const;
+  size_t arg_offset(ArgId arg, Member member) const;
   void write_args(const Args& args, std::span<uint64_t> words) const;
   Args fetch_args(const ArgSource& source, Stream stream) const;
 
@@ -121,7 +122,8 @@ class STEPFUSE_HIDDEN Step::Impl : public StepParts {
 
   Program program;  // as given, before any pass
   Device device;
-  StepOptions options;
+  StepOptions options;  // without the scaler, which `scaler` keeps
+  std::shared_ptr<LossScaler::Shared> scaler;
   std::unique_ptr<Backend> backend;
   std::shared_ptr<const Args::Shape> shape;
   std::unique_ptr<StatsRing> ring;

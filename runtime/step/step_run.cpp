@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/step/internals.hpp"
 #include "runtime/step/step_impl.hpp"
 
 namespace stepfuse {
@@ -151,6 +152,8 @@ ValueId optimizer_stage(const Program& p) {
 
 }  // namespace
 
+std::string_view name(Reduction reduction) { return info(op_of(reduction)).name; }
+
 Partials Step::Impl::partials() const {
   const WorkspacePlan& w = plan->workspace;
   const KernelPlan& kernels = plan->kernels();
@@ -159,7 +162,7 @@ Partials Step::Impl::partials() const {
   for (size_t i : w.partials) {
     const plan::Reduction& r = kernels.reductions[i];
     out.all.push_back({.name = plan->variant.program.names[static_cast<size_t>(r.value)],
-                       .op = r.op,
+                       .op = to_reduction(r.op),
                        .dtype = r.dtype,
                        .count = member_count(r.to, plan->layout),
                        .offset = w.results[i] - w.partials_at,

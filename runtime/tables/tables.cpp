@@ -122,7 +122,7 @@ StepTables make_tables(const Program& program, const Layout& layout) {
     const TensorSpec& t = layout.tensors()[i];
     tables.add({.group = static_cast<uint32_t>(t.group),
                 .flags = abi::kPresent,
-                .size = t.size,
+                .size = t.elements,
                 .offset = t.offset,
                 .full_size = t.element_count(),
                 .columns = t.column_count(),

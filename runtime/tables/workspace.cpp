@@ -37,7 +37,7 @@ size_t member_count(Granularity g, const Layout& layout) {
   if (g == per::element) return layout.element_count();
   size_t count = 0;
   for (const TensorSpec& t : layout.tensors())
-    count += tile_count(g, shape_of(t.size, t.column_count()));
+    count += tile_count(g, shape_of(t.elements, t.column_count()));
   return count;
 }
 

@@ -11,10 +11,10 @@ WorkspaceBlock::WorkspaceBlock(size_t bytes, const Allocator& allocator,
                                std::shared_ptr<DeviceMemory> memory)
     : bytes_(bytes), allocator_(allocator), memory_(std::move(memory)) {
   if (!allocator_.allocate) {
-    base_ = static_cast<char*>(memory_->allocate(bytes_, nullptr));
+    base_ = static_cast<char*>(memory_->allocate(bytes_, {}));
     return;
   }
-  memory_->on_device([&] { base_ = static_cast<char*>(allocator_.allocate(bytes_, nullptr)); });
+  memory_->on_device([&] { base_ = static_cast<char*>(allocator_.allocate(bytes_, {})); });
   if (base_ == nullptr && bytes_ != 0) {
     throw Error(ErrorKind::device, "the caller's allocator returned null for the step's workspace");
   }
@@ -41,12 +41,12 @@ WorkspaceBlock::~WorkspaceBlock() { release(); }
 
 // Does not throw, because it may run during an exception: errors of the caller's allocator are dropped.
 void WorkspaceBlock::release() noexcept {
-  if (!allocator_.allocate) return memory_->release(base_, bytes_, nullptr);
+  if (!allocator_.allocate) return memory_->release(base_, bytes_, {});
   if (!allocator_.release) return;
   bool asked = false;
   auto give_back = [&] {
     asked = true;
-    allocator_.release(base_, bytes_, nullptr);
+    allocator_.release(base_, bytes_, {});
   };
   try {
     try {

@@ -11,20 +11,21 @@ int main() {
   std::vector<float> weight(1000, 1.0F), gradient(1000), exp_avg(1000), exp_avg_sq(1000);
 
   sf::Layout layout;  // names, sizes and groups of the parameter tensors; no pointers
-  layout.add({.name = "weight", .size = 1000});
+  layout.add({.name = "weight", .elements = 1000});
   sf::Step step(sf::make_recipe("adamw", {.clip = sf::Clip::l2}), layout, sf::Device::cpu());
   step.prepare();  // compiles the kernel; run() never compiles
 
-  step.bind("weight", {{weight.data()}});  // one pointer per tensor; the arrays must stay alive
-  step.bind("exp_avg", {{exp_avg.data()}});
-  step.bind("exp_avg_sq", {{exp_avg_sq.data()}});
+  step.bind("weight", {weight});  // one array per tensor; they must stay alive
+  step.bind("exp_avg", {exp_avg});
+  step.bind("exp_avg_sq", {exp_avg_sq});
   step.init_state();  // sets the moments to zero
 
+  const std::vector<void*> gradients = step.gradients({gradient});  // checked once
   sf::Args args = step.make_args();
   for (int i = 0; i < 200; ++i) {
     gradient = weight;                       // the gradient of |weight|^2 / 2
     args.set("lr", 0.01 * (1 - i / 200.0));  // an argument is data: no schedule recompiles
-    step.run({{gradient.data()}}, args);
+    step.run(gradients, args);
   }
   std::optional<sf::StepStats> stats = step.latest();  // the newest finished step
   if (stats)

@@ -72,9 +72,9 @@ class Contestant {
               {.form = form, .scaler = &scaler_}),
         args_(step_.make_args()) {
     step_.prepare();
-    step_.bind("weight", weight_.pointers());
-    step_.bind("exp_avg", exp_avg_.pointers());
-    step_.bind("exp_avg_sq", exp_avg_sq_.pointers());
+    step_.bind_raw("weight", weight_.pointers());
+    step_.bind_raw("exp_avg", exp_avg_.pointers());
+    step_.bind_raw("exp_avg_sq", exp_avg_sq_.pointers());
     step_.init_state();
     RandomStream random(1, "weight", 0);
     for (size_t i = 0; i < Tensors::span(options.layout); ++i) {
@@ -93,7 +93,7 @@ class Contestant {
   static Layout make_layout(const LayoutFile& file) {
     Layout layout;
     for (const TensorEntry& t : file.tensors) {
-      layout.add({.name = t.name, .size = t.size, .group = t.group});
+      layout.add({.name = t.name, .elements = t.size, .group = t.group});
     }
     return layout;
   }

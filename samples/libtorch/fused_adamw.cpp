@@ -16,9 +16,11 @@ void check(const std::string& name, const torch::Tensor& p) {
               "): make it so before the optimizer, p.set_data(p.contiguous())");
 }
 
-std::vector<void*> addresses(const std::vector<torch::Tensor>& tensors) {
-  std::vector<void*> out;
-  for (const torch::Tensor& t : tensors) out.push_back(t.data_ptr());
+std::vector<sf::Array> arrays_of(const std::vector<torch::Tensor>& tensors) {
+  std::vector<sf::Array> out;
+  for (const torch::Tensor& t : tensors) {
+    out.emplace_back(t.data_ptr<float>(), static_cast<uint64_t>(t.numel()));
+  }
   return out;
 }
 
@@ -31,7 +33,7 @@ FusedAdamW::FusedAdamW(std::vector<Group> groups, const FusedAdamWOptions& optio
     for (Named::Item& item : groups[g].params) {
       check(item.key(), item.value());
       layout.add({.name = item.key(),
-                  .size = static_cast<uint64_t>(item.value().numel()),
+                  .elements = static_cast<uint64_t>(item.value().numel()),
                   .group = static_cast<int>(g)});
       weights.push_back(item.value());
       exp_avg_.push_back(torch::zeros_like(item.value()));
@@ -43,9 +45,9 @@ FusedAdamW::FusedAdamW(std::vector<Group> groups, const FusedAdamWOptions& optio
       sf::make_recipe("adamw", {.clip = sf::Clip::l2, .profile = sf::Profile::torch_foreach}),
       layout, sf::Device::cpu(at::get_num_threads()));
   step_->prepare();
-  step_->bind("weight", addresses(weights));
-  step_->bind("exp_avg", addresses(exp_avg_));
-  step_->bind("exp_avg_sq", addresses(exp_avg_sq_));
+  step_->bind("weight", arrays_of(weights));
+  step_->bind("exp_avg", arrays_of(exp_avg_));
+  step_->bind("exp_avg_sq", arrays_of(exp_avg_sq_));
   step_->init_state();
 
   args_ = step_->make_args();
@@ -55,7 +57,7 @@ FusedAdamW::FusedAdamW(std::vector<Group> groups, const FusedAdamWOptions& optio
   args_->set("eps", options.eps);
   args_->set("max_norm", options.max_norm);
   for (size_t g = 0; g < groups.size(); ++g) {
-    args_->set("weight_decay", static_cast<int>(g), groups[g].weight_decay);
+    args_->set("weight_decay", sf::Group{static_cast<int>(g)}, groups[g].weight_decay);
   }
   gradients_.resize(params_.size());
   copies_.reserve(params_.size());

@@ -21,8 +21,8 @@ int main() {
   std::vector<float> master(1010), exp_avg(1010), exp_avg_sq(1010);
 
   sf::Layout layout;  // names, sizes and groups of the parameter tensors; no pointers
-  layout.add({.name = "weight", .size = 1000, .group = 0});
-  layout.add({.name = "bias", .size = 10, .group = 1});
+  layout.add({.name = "weight", .elements = 1000, .group = 0});
+  layout.add({.name = "bias", .elements = 10, .group = 1});
 
   sf::LossScaler scaler({.init_scale = 1024});  // several steps may share it
   sf::RecipeOptions options{.grad = sf::DType::f16,
@@ -32,20 +32,22 @@ int main() {
   sf::Step step(sf::make_recipe("adamw", options), layout, sf::Device::cpu(), {.scaler = &scaler});
   step.prepare();  // compiles the kernel; run() never compiles
 
-  step.bind("weight", {{weight.data(), bias.data()}});  // one pointer per tensor
-  step.bind("master", {{&master[0], &master[1000]}});
-  step.bind("exp_avg", {{&exp_avg[0], &exp_avg[1000]}});
-  step.bind("exp_avg_sq", {{&exp_avg_sq[0], &exp_avg_sq[1000]}});
+  // One array per tensor; types and lengths are checked.
+  step.bind("weight", {weight, bias});
+  step.bind("master", {{&master[0], 1000}, {&master[1000], 10}});
+  step.bind("exp_avg", {{&exp_avg[0], 1000}, {&exp_avg[1000], 10}});
+  step.bind("exp_avg_sq", {{&exp_avg_sq[0], 1000}, {&exp_avg_sq[1000], 10}});
   step.init_state();  // copies the weights to the masters, sets the moments to zero
 
+  const std::vector<void*> gradients = step.gradients({weight_grad, bias_grad});
   sf::Args args = step.make_args();
-  args.set("weight_decay", 1, 0.0);  // no weight decay for group 1
+  args.set("weight_decay", sf::Group{1}, 0.0);  // none for the bias
   for (int i = 0; i < 200; ++i) {
     backward(weight, *scaler.device_scale(), weight_grad);  // f16 gradients of the scaled loss
     backward(bias, *scaler.device_scale(), bias_grad);
     args.set("lr", 0.01 * (1 - i / 200.0));  // an argument is data: no schedule recompiles
-    step.run({{weight_grad.data(), bias_grad.data()}}, args);  // nullptr: no gradient
-    sf::StepStats s = *step.latest();                          // the newest finished step
+    step.run(gradients, args);               // with nullptr a tensor has no gradient
+    sf::StepStats s = *step.latest();        // the newest finished step
     if (i % 40 == 0) std::printf("%3d  gradient norm %g\n", i, s.at("grad_norm"));
   }
   std::printf("weight %g, bias %g\n", double{master[0]}, double{master[1000]});

@@ -101,18 +101,18 @@ void train(const Options& o, MpiRanks& ranks) {
   Model model(size);
   // This rank's shards: the parts of each tensor in its chunk.
   sf::Layout whole, mine;
-  std::vector<void*> weight, gradient, exp_avg, exp_avg_sq;
+  std::vector<sf::Array> weight, grad, exp_avg, exp_avg_sq;
   for (size_t t = 0; t < kTensors.size(); ++t) {
     const auto& [name, count] = kTensors[t];
-    whole.add({.name = name, .size = count});
+    whole.add({.name = name, .elements = count});
     size_t low = std::max(model.begins[t], me * model.chunk);
     size_t high = std::min(model.begins[t] + count, (me + 1) * model.chunk);
     if (low >= high) continue;
-    mine.add({.name = name, .size = high - low, .offset = low - model.begins[t]});
-    weight.push_back(&model.weight[low]);
-    gradient.push_back(&model.gradient[low]);
-    exp_avg.push_back(&model.exp_avg[low]);
-    exp_avg_sq.push_back(&model.exp_avg_sq[low]);
+    mine.add({.name = name, .elements = high - low, .offset = low - model.begins[t]});
+    weight.emplace_back(&model.weight[low], high - low);
+    grad.emplace_back(&model.gradient[low], high - low);
+    exp_avg.emplace_back(&model.exp_avg[low], high - low);
+    exp_avg_sq.emplace_back(&model.exp_avg_sq[low], high - low);
   }
   sf::LossScaler scaler({.init_scale = 1024, .growth_interval = 8});
   sf::Step step(sf::make_recipe("adamw", {.loss_scale = sf::LossScale::dynamic,
@@ -124,6 +124,7 @@ void train(const Options& o, MpiRanks& ranks) {
   step.bind("exp_avg", exp_avg);
   step.bind("exp_avg_sq", exp_avg_sq);
   step.init_state();
+  const std::vector<void*> gradient = step.gradients(grad);
   sf::Args args = step.make_args();
   args.set("lr", 0.02);
   args.set("max_norm", 100);
@@ -136,15 +137,15 @@ void train(const Options& o, MpiRanks& ranks) {
     if (ranks.rank() == o.overflow_rank && i == o.overflow_step) {
       model.gradient[0] = std::numeric_limits<float>::infinity();
     }
-    ranks.all_reduce(model.gradient.data(), model.gradient.size(), sf::Op::reduce_add, nullptr);
+    ranks.all_reduce(model.gradient.data(), model.gradient.size(), sf::Reduction::add, {});
     if (ranks.rank() == o.kill_rank && i == o.kill_step) std::raise(SIGKILL);
     if (ranks.rank() == o.stop_rank && i == o.stop_step) std::raise(SIGSTOP);
     if (!o.whole) exchange.reduce(gradient, args);
     step.run(gradient, args);
     ranks.all_gather(&model.weight[me * model.chunk], model.weight.data(),
-                     model.chunk * sizeof(float), nullptr);
+                     model.chunk * sizeof(float), {});
     uint64_t own = digest(model.weight);
-    ranks.all_gather(&own, digests.data(), sizeof own, nullptr);
+    ranks.all_gather(&own, digests.data(), sizeof own, {});
     if (std::count(digests.begin(), digests.end(), own) != ranks.size()) {
       throw sf::Error(sf::ErrorKind::usage,
                       "the ranks' weights differ after step " + std::to_string(i));

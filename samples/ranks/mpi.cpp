@@ -70,8 +70,8 @@ void MpiRanks::fail(const char* what) {
                           : "no answer from rank" + silent + ": dead, or stuck elsewhere"));
 }
 
-void MpiRanks::all_reduce(float* values, size_t count, sf::Op op, sf::Stream) {
-  MPI_Op how = op == sf::Op::reduce_max ? MPI_MAX : MPI_SUM;
+void MpiRanks::all_reduce(float* values, size_t count, sf::Reduction op, sf::Stream) {
+  MPI_Op how = op == sf::Reduction::max ? MPI_MAX : MPI_SUM;
   while (count != 0) {  // MPI counts in int
     size_t portion = std::min<size_t>(count, std::numeric_limits<int>::max());
     MPI_Request request = MPI_REQUEST_NULL;

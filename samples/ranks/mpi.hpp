@@ -13,7 +13,7 @@ class MpiRanks : public stepfuse::Collectives {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  void all_reduce(float* values, size_t count, stepfuse::Op op, stepfuse::Stream) override;
+  void all_reduce(float* values, size_t count, stepfuse::Reduction op, stepfuse::Stream) override;
   void all_gather(const void* mine, void* all, size_t bytes, stepfuse::Stream) override;
 
  private:

@@ -57,27 +57,28 @@ class Optimizer {
         step_(make_program(options.scaling), make_layout(network), options.device,
               {.form = options.form, .scaler = scaled_ ? &scaler_ : nullptr}) {
     step_.prepare();
-    std::vector<void*> weights, masters, exp_avgs, exp_avg_sqs;
+    std::vector<sf::Array> weights, masters, exp_avgs, exp_avg_sqs, gradients;
     arrays_.resize(network.parameters().size());
     for (size_t i = 0; i < arrays_.size(); ++i) {
       Parameter& p = network.parameters()[i];
       for (auto* a : {&arrays_[i].master, &arrays_[i].exp_avg, &arrays_[i].exp_avg_sq}) {
         a->resize(p.weight.size());
       }
-      weights.push_back(p.weight.data());
-      masters.push_back(arrays_[i].master.data());
-      exp_avgs.push_back(arrays_[i].exp_avg.data());
-      exp_avg_sqs.push_back(arrays_[i].exp_avg_sq.data());
-      gradients_.push_back(p.gradient.data());
+      weights.push_back(p.weight);
+      masters.push_back(arrays_[i].master);
+      exp_avgs.push_back(arrays_[i].exp_avg);
+      exp_avg_sqs.push_back(arrays_[i].exp_avg_sq);
+      gradients.push_back(p.gradient);
     }
     step_.bind("weight", weights);
     step_.bind("master", masters);
     step_.bind("exp_avg", exp_avgs);
     step_.bind("exp_avg_sq", exp_avg_sqs);
+    gradients_ = step_.gradients(gradients);
     step_.init_state();  // masters from the weights, moments to zero
     args_.emplace(step_.make_args());
-    args_->set("weight_decay", kDecay, kWeightDecay);
-    args_->set("weight_decay", kNoDecay, 0);
+    args_->set("weight_decay", sf::Group{kDecay}, kWeightDecay);
+    args_->set("weight_decay", sf::Group{kNoDecay}, 0);
     args_->set("max_norm", kMaxNorm);
     lr_ = step_.arg("lr");
   }
@@ -101,7 +102,8 @@ class Optimizer {
   static sf::Layout make_layout(Network& network) {
     sf::Layout layout;
     for (const Parameter& p : network.parameters()) {
-      layout.add({.name = p.name, .size = p.weight.size(), .group = p.decay ? kDecay : kNoDecay});
+      layout.add(
+          {.name = p.name, .elements = p.weight.size(), .group = p.decay ? kDecay : kNoDecay});
     }
     return layout;
   }

@@ -36,37 +36,37 @@ const RecipeOptions kRecipe = {
 
 Layout layout_of_three() {
   Layout layout;
-  for (int i = 0; i < 3; ++i) layout.add({.name = "t", .size = 100, .group = i});
+  for (int i = 0; i < 3; ++i) layout.add({.name = "t", .elements = 100, .group = i});
   return layout;
 }
 
 // The same three tensors for both sides.
-struct Arrays {
+struct Model {
   float weight[300] = {}, grad[300] = {}, exp_avg[300] = {}, exp_avg_sq[300] = {};
-  Arrays() {
+  Model() {
     for (int i = 0; i < 300; ++i) grad[i] = static_cast<float>(i % 17) * 1024;
   }
   static std::vector<void*> of(float* all) { return {all, all + 100, all + 200}; }
 };
 
 struct Cpp {
-  Arrays arrays;
+  Model arrays;
   LossScaler scaler;
   Step step{
       make_recipe("adamw", kRecipe), layout_of_three(), Device::interpreter(), {.scaler = &scaler}};
 
   Cpp() {
     step.prepare();
-    step.bind("weight", Arrays::of(arrays.weight));
-    step.bind("exp_avg", Arrays::of(arrays.exp_avg));
-    step.bind("exp_avg_sq", Arrays::of(arrays.exp_avg_sq));
+    step.bind_raw("weight", Model::of(arrays.weight));
+    step.bind_raw("exp_avg", Model::of(arrays.exp_avg));
+    step.bind_raw("exp_avg_sq", Model::of(arrays.exp_avg_sq));
     step.init_state();
   }
-  void run() { step.run(Arrays::of(arrays.grad), step.make_args()); }
+  void run() { step.run(Model::of(arrays.grad), step.make_args()); }
 };
 
 struct C {
-  Arrays arrays;
+  Model arrays;
   Owned<stepfuse_program, stepfuse_program_destroy> program;
   Owned<stepfuse_layout, stepfuse_layout_destroy> layout =
       made<stepfuse_layout, stepfuse_layout_destroy>(stepfuse_layout_create);
@@ -93,14 +93,14 @@ struct C {
     step = made<stepfuse_step, stepfuse_step_destroy>(stepfuse_step_create, program.get(),
                                                       layout.get(), &device, &options);
     ok(stepfuse_step_prepare(step.get()));
-    ok(stepfuse_step_bind(step.get(), "weight", Arrays::of(arrays.weight).data(), 3));
-    ok(stepfuse_step_bind(step.get(), "exp_avg", Arrays::of(arrays.exp_avg).data(), 3));
-    ok(stepfuse_step_bind(step.get(), "exp_avg_sq", Arrays::of(arrays.exp_avg_sq).data(), 3));
+    ok(stepfuse_step_bind(step.get(), "weight", Model::of(arrays.weight).data(), 3));
+    ok(stepfuse_step_bind(step.get(), "exp_avg", Model::of(arrays.exp_avg).data(), 3));
+    ok(stepfuse_step_bind(step.get(), "exp_avg_sq", Model::of(arrays.exp_avg_sq).data(), 3));
     ok(stepfuse_step_init_state(step.get(), nullptr));
     args = made<stepfuse_args, stepfuse_args_destroy>(stepfuse_step_make_args, step.get());
   }
   void run() {
-    ok(stepfuse_step_run(step.get(), Arrays::of(arrays.grad).data(), 3, args.get(), nullptr));
+    ok(stepfuse_step_run(step.get(), Model::of(arrays.grad).data(), 3, args.get(), nullptr));
   }
 };
 

@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/ir.hpp>
 #include <stepfuse/recipes.hpp>
 #include <stepfuse/stepfuse.hpp>
 
@@ -42,9 +43,9 @@ float grad_at(size_t t, size_t row, size_t i) {
   return std::cos(static_cast<float>(3 * i + t)) * size;
 }
 
-using Arrays = std::vector<std::vector<float>>;
-Arrays arrays(float (*value)(size_t, size_t, size_t)) {
-  Arrays all;
+using Values = std::vector<std::vector<float>>;
+Values arrays(float (*value)(size_t, size_t, size_t)) {
+  Values all;
   for (size_t t = 0; t < kShapes.size(); ++t) {
     auto& a = all.emplace_back();
     for (size_t row = 0; row < kShapes[t].rows; ++row) {
@@ -53,7 +54,7 @@ Arrays arrays(float (*value)(size_t, size_t, size_t)) {
   }
   return all;
 }
-std::vector<void*> pointers(Arrays& of) {
+std::vector<void*> pointers(Values& of) {
   std::vector<void*> list;
   for (auto& a : of) list.push_back(a.data());
   return list;
@@ -61,7 +62,7 @@ std::vector<void*> pointers(Arrays& of) {
 Layout layout() {
   Layout layout;
   for (const Shape& s : kShapes) {
-    layout.add({.size = s.rows * s.columns,
+    layout.add({.elements = s.rows * s.columns,
                 .group = static_cast<int>(s.group),
                 .columns = s.rows == 1 ? 0 : s.columns});
   }
@@ -80,14 +81,14 @@ double coefficient(const float* weights, const float* grads, size_t n, double fa
 }
 
 // The weights after one SGD step with lr 1.
-Arrays stepped(const Device& device, Form form, bool second_is_absent) {
-  Arrays weights = arrays(weight_at), grads = arrays(grad_at);
+Values stepped(const Device& device, Form form, bool second_is_absent) {
+  Values weights = arrays(weight_at), grads = arrays(grad_at);
   Step step(make_recipe("sgd", {.clip = Clip::agc}), layout(), device, {.form = form});
-  step.bind("weight", pointers(weights));
+  step.bind_raw("weight", pointers(weights));
   step.prepare();
   Args args = step.make_args();
   args.set("lr", 1);
-  for (size_t g = 0; g < 3; ++g) args.set("clip_factor", g, kFactors[g]);
+  for (size_t g = 0; g < 3; ++g) args.set("clip_factor", Group{static_cast<int>(g)}, kFactors[g]);
   std::vector<void*> list = pointers(grads);
   if (second_is_absent) list[2] = nullptr;
   step.run(list, args);
@@ -98,8 +99,8 @@ Arrays stepped(const Device& device, Form form, bool second_is_absent) {
 
 TEST_CASE("agc: each row is clipped by its weights' norm, as timm's adaptive_clip_grad") {
   for (bool absent : {false, true}) {
-    Arrays weights = arrays(weight_at), grads = arrays(grad_at);
-    Arrays ours = stepped(Device::interpreter(), Form::fused, absent);
+    Values weights = arrays(weight_at), grads = arrays(grad_at);
+    Values ours = stepped(Device::interpreter(), Form::fused, absent);
     size_t clipped = 0, left = 0;
     for (size_t t = 0; t < kShapes.size(); ++t) {
       for (size_t row = 0; row < kShapes[t].rows; ++row) {
@@ -137,9 +138,9 @@ TEST_CASE(
                                   .master = true,
                                   .loss_scale = LossScale::fixed,
                                   .clip = Clip::agc}),
-              Layout().add({.size = 4, .columns = 2}), device, {.scaler = &scaler});
-    step.bind("weight", {{copy.data()}});
-    step.bind("master", {{master.data()}});
+              Layout().add({.elements = 4, .columns = 2}), device, {.scaler = &scaler});
+    step.bind_raw("weight", {{copy.data()}});
+    step.bind_raw("master", {{master.data()}});
     step.prepare();
     step.adopt_state();
     Args args = step.make_args();
@@ -175,14 +176,15 @@ TEST_CASE("agc: shards that are cut between rows have the bits of the whole") {
       g.push_back(grads.data() + part.offset);
     }
     Step step(make_recipe("sgd", {.clip = Clip::agc}), layout, Device::cpu(2));
-    step.bind("weight", w);
+    step.bind_raw("weight", w);
     step.prepare();
     step.run(g, step.make_args());
     return weights;
   };
-  auto whole = run({{.size = kAll, .columns = kRow}});
-  CHECK(whole == run({{.size = kAll / 2, .full_size = kAll, .columns = kRow},
-                      {.size = kAll / 2, .offset = kAll / 2, .full_size = kAll, .columns = kRow}}));
+  auto whole = run({{.elements = kAll, .columns = kRow}});
+  CHECK(whole ==
+        run({{.elements = kAll / 2, .full_elements = kAll, .columns = kRow},
+             {.elements = kAll / 2, .offset = kAll / 2, .full_elements = kAll, .columns = kRow}}));
 }
 
 namespace {
@@ -204,7 +206,7 @@ std::vector<std::vector<uint8_t>> trained(const RecipeOptions& options,
   Program program = make_recipe("adamw", options);
   Layout layout;
   for (const Shape& s : shapes) {
-    layout.add({.size = s.rows * s.columns, .columns = s.rows == 1 ? 0 : s.columns});
+    layout.add({.elements = s.rows * s.columns, .columns = s.rows == 1 ? 0 : s.columns});
   }
   Step step(program, layout, device, {.form = form});
   std::vector<std::vector<uint8_t>> arrays;
@@ -223,7 +225,7 @@ std::vector<std::vector<uint8_t>> trained(const RecipeOptions& options,
       if (buffer.name == "weight" || buffer.name == "master") fill(arrays[t], buffer);
       bound.push_back(arrays[t].data());
     }
-    step.bind(buffer.name, bound);
+    step.bind_raw(buffer.name, bound);
   }
   step.prepare();
   step.init_state();
@@ -273,13 +275,13 @@ TEST_CASE("agc: what blocks do not go with is said") {
   CHECK(has(message_of(ErrorKind::bind,
                        [&] {
                          Layout layout;
-                         layout.add({.name = "w", .size = 9 * 147, .columns = 147});
+                         layout.add({.name = "w", .elements = 9 * 147, .columns = 147});
                          Step step(make_recipe("adamw", blocks), layout, Device::cpu(1));
                        }),
             "tensor 0 'w' has rows of 147, which are not a multiple of the blocks of 256"));
   blocks.moments_below = 4096;
   Layout layout;
-  layout.add({.name = "w", .size = 9 * 147, .columns = 147});
+  layout.add({.name = "w", .elements = 9 * 147, .columns = 147});
   Step small(make_recipe("adamw", blocks), layout, Device::cpu(1));  // has no such moments
   RecipeOptions moments{.moments = "fp8"};
   Optimizer columns = parse_optimizer(

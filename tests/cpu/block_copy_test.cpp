@@ -65,16 +65,16 @@ struct Run {
       scales.push_back(weight_scale[t].data());
       masters.push_back(master[t].data());
     }
-    step.bind("weight", weights);
-    step.bind("weight_scale", scales);
-    step.bind("master", masters);
+    step.bind_raw("weight", weights);
+    step.bind_raw("weight_scale", scales);
+    step.bind_raw("master", masters);
     step.prepare();
     step.init_state();
   }
   static Layout layout() {
     Layout layout;
     for (const Shape& s : kShapes)
-      layout.add({.size = s.rows * s.columns, .columns = s.rows == 1 ? 0 : s.columns});
+      layout.add({.elements = s.rows * s.columns, .columns = s.rows == 1 ? 0 : s.columns});
     return layout;
   }
   void go(float gradient) {
@@ -171,9 +171,9 @@ TEST_CASE("copies with a scale for 128x128: shards are cut where 128 rows begin"
       copies.push_back(&codes[cuts[k] * kColumns]);
       all_scales.push_back(&scales[cuts[k] / 128 * 2]);
     }
-    step.bind("master", masters);
-    step.bind("weight", copies);
-    step.bind("weight_scale", all_scales);
+    step.bind_raw("master", masters);
+    step.bind_raw("weight", copies);
+    step.bind_raw("weight_scale", all_scales);
     step.prepare();
     step.run(grads, step.make_args());
     return std::pair(codes, scales);
@@ -199,11 +199,11 @@ TEST_CASE("copies with a scale for 128x128: a step of four lines makes f32 maste
   %master = mul %wide, %scale : [f32]
   store @master, %master
 })"),
-            Layout().add({.size = 300 * 130, .columns = 130}), Device::cpu(2));
+            Layout().add({.elements = 300 * 130, .columns = 130}), Device::cpu(2));
   std::vector<float> master(size_t{300} * 130);
-  step.bind("weight", {{run.weight[5].data()}});
-  step.bind("weight_scale", {{run.weight_scale[5].data()}});
-  step.bind("master", {{master.data()}});
+  step.bind_raw("weight", {{run.weight[5].data()}});
+  step.bind_raw("weight_scale", {{run.weight_scale[5].data()}});
+  step.bind_raw("master", {{master.data()}});
   step.prepare();
   step.run({}, step.make_args());
   for (size_t i = 0; i < master.size(); ++i) {

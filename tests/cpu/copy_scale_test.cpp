@@ -44,16 +44,16 @@ struct Run {
       masters.push_back(master[t].data());
       scales.push_back(weight_scale[t].data());
     }
-    step.bind("weight", weights);
+    step.bind_raw("weight", weights);
     if (options.copy_scale == CopyScale::mx || options.copy_scale == CopyScale::mx_rceil)
-      step.bind("weight_scale", scales);
-    step.bind("master", masters);
+      step.bind_raw("weight_scale", scales);
+    step.bind_raw("master", masters);
     step.prepare();
     step.init_state();
   }
   static Layout layout() {
     Layout layout;
-    for (size_t n : kSizes) layout.add({.size = n});
+    for (size_t n : kSizes) layout.add({.elements = n});
     return layout;
   }
   std::vector<float> state(const std::string& name) const {
@@ -278,10 +278,10 @@ TEST_CASE(
   for (size_t i = 0; i < codes.size(); ++i) codes[i] = i % 2 == 0 ? 0x38 : 0x7e;
   for (std::string format : {"mxe4m3", "mxe4m3_rceil"}) {
     std::vector<float> values(128, -1);
-    Step step(conversion(format, "f32"), Layout().add({.size = 128}), Device::cpu(2));
-    step.bind("from." + format + ".weight", {{codes.data()}});
-    step.bind("from." + format + ".weight_scale", {{scales.data()}});
-    step.bind("to", {{values.data()}});
+    Step step(conversion(format, "f32"), Layout().add({.elements = 128}), Device::cpu(2));
+    step.bind_raw("from." + format + ".weight", {{codes.data()}});
+    step.bind_raw("from." + format + ".weight_scale", {{scales.data()}});
+    step.bind_raw("to", {{values.data()}});
     step.prepare();
     step.run({}, step.make_args());
     CHECK(values[0] == std::ldexp(1.0F, -127));

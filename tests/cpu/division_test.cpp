@@ -95,14 +95,14 @@ std::string difference(const std::vector<float>& x, float d, const std::vector<f
 
 TEST_CASE("division by a value of the step has the machine's bits") {
   Layout layout;
-  layout.add({.name = "only", .size = kSize});
+  layout.add({.name = "only", .elements = kSize});
   for (const std::string& level : runnable_cpu_levels()) {
     std::mt19937 random(1);
     std::vector<float> x(kSize), quotient(kSize), of_root(kSize);
     Step step(parse(kStep), layout, Device::cpu(1, level));
     step.prepare();
-    step.bind("quotient", {{quotient.data()}});
-    step.bind("of_root", {{of_root.data()}});
+    step.bind_raw("quotient", {{quotient.data()}});
+    step.bind_raw("of_root", {{of_root.data()}});
     Args args = step.make_args();
     for (float d : divisors(random)) {
       x = dividends(d, random);

@@ -172,7 +172,7 @@ TEST_CASE("the caller's floating-point mode changes nothing, and is restored") {
 TEST_CASE("the caller's floating-point mode changes nothing between the phases either") {
   Layout layout;
   for (int t = 0; t < 3; ++t) {
-    layout.add({.size = 5000, .dtypes = {{"h", DType::f16}}});
+    layout.add({.elements = 5000, .dtypes = {{"h", DType::f16}}});
   }
   Program p = parse(kRoundsEverywhere);
   auto results = [&](unsigned mode) {
@@ -187,8 +187,8 @@ TEST_CASE("the caller's floating-point mode changes nothing between the phases e
     }
     Step step(p, layout, Device::cpu(1), {.gradient = "", .observe = true});
     step.prepare();
-    step.bind("x", xs);
-    step.bind("h", hs);
+    step.bind_raw("x", xs);
+    step.bind_raw("h", hs);
     Args args = step.make_args();
     args.set("third", 1.0 / 3);
     args.set("rate", 0.1);

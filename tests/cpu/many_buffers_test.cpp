@@ -40,11 +40,11 @@ std::vector<std::vector<float>> run(const Program& program, const Device& device
     }
   }
   Layout layout;
-  layout.add({.name = "t", .size = kElements});
+  layout.add({.name = "t", .elements = kElements});
   Step step(program, layout, device);
   step.prepare();
   for (size_t b = 1; b < arrays.size(); ++b) {
-    step.bind(program.buffers[b].name, std::vector<void*>{arrays[b].data()});
+    step.bind_raw(program.buffers[b].name, std::vector<void*>{arrays[b].data()});
   }
   step.adopt_state();
   step.run(std::vector<void*>{arrays[0].data()}, step.make_args());

@@ -52,15 +52,15 @@ Converted<Rest> keep(std::vector<float> x, std::string_view form, const std::str
   Converted<Rest> k{std::vector<uint16_t>(x.size()), std::vector<Rest>(x.size()),
                     std::vector<float>(x.size())};
   Layout layout;
-  layout.add({.size = x.size()});
+  layout.add({.elements = x.size()});
   auto run = [&](const Program& program, const std::string& whole, const std::string& parts) {
     Step step(program, layout, device);
     auto bind = [&](const std::string& buffer, void* at) {
-      step.bind(parts + "." + std::string(form) + "." + buffer, {{at}});
+      step.bind_raw(parts + "." + std::string(form) + "." + buffer, {{at}});
     };
     bind("weight", k.weight.data());
     bind(rest, k.rest.data());
-    step.bind(whole, {{whole == "from" ? x.data() : k.back.data()}});
+    step.bind_raw(whole, {{whole == "from" ? x.data() : k.back.data()}});
     step.prepare();
     step.run(std::vector<void*>{}, step.make_args());
   };
@@ -140,17 +140,17 @@ struct Run {
   Run(Master kind, const Device& device)
       : step(
             make_recipe("adamw", {.grad = DType::bf16, .master = kind, .clip = Clip::l2}),
-            [] { return Layout().add({.size = kSize}); }(), device) {
+            [] { return Layout().add({.elements = kSize}); }(), device) {
     for (size_t i = 0; i < kSize; ++i) {
       weight[i] =
           static_cast<uint16_t>(narrow(static_cast<float>(i % 1009) / 500 - 1, DType::bf16));
     }
-    step.bind("weight", {{weight.data()}});
-    if (kind == Master::f32) step.bind("master", {{master.data()}});
-    if (kind == Master::remainder) step.bind("remainder", {{remainder.data()}});
-    if (kind == Master::ecc24) step.bind("correction", {{correction.data()}});
-    step.bind("exp_avg", {{m.data()}});
-    step.bind("exp_avg_sq", {{v.data()}});
+    step.bind_raw("weight", {{weight.data()}});
+    if (kind == Master::f32) step.bind_raw("master", {{master.data()}});
+    if (kind == Master::remainder) step.bind_raw("remainder", {{remainder.data()}});
+    if (kind == Master::ecc24) step.bind_raw("correction", {{correction.data()}});
+    step.bind_raw("exp_avg", {{m.data()}});
+    step.bind_raw("exp_avg_sq", {{v.data()}});
     step.prepare();
     step.init_state();
   }

@@ -55,11 +55,11 @@ struct Trainer {
 
   static Step make() {
     Layout layout;
-    layout.add({.size = kSize});
+    layout.add({.elements = kSize});
     return Step(make_recipe("sgd", {.clip = Clip::l2}), layout, Device::cpu());
   }
   Trainer() {
-    step.bind("weight", {{weight.data()}});
+    step.bind_raw("weight", {{weight.data()}});
     step.prepare();
   }
   bool run_updates() {
@@ -196,7 +196,7 @@ TEST_CASE("forks during real preparations never hang") {
   std::thread other([&] {
     for (int i = 0; !done; ++i) {
       Layout layout;
-      layout.add({.size = 8});
+      layout.add({.elements = 8});
       std::string text = "step @s { buffer @w : f32 inout\n %w = load @w : [f32]\n %c = const " +
                          std::to_string(i) + ".5 : f32\n %x = add %w, %c : [f32]\n store @w, %x }";
       Step step(parse(text), layout, Device::cpu());

@@ -27,7 +27,7 @@ class Trainer {
         args_(step_.make_args()) {
     step_.prepare();
     for (const char* buffer : {"weight", "master", "exp_avg", "exp_avg_sq"}) {
-      step_.bind(buffer, arrays(sizes));
+      step_.bind_raw(buffer, arrays(sizes));
     }
     step_.init_state();
     gradients_[0] = arrays(sizes);
@@ -43,7 +43,7 @@ class Trainer {
  private:
   static Layout layout(const std::vector<uint64_t>& sizes) {
     Layout result;
-    for (uint64_t n : sizes) result.add({.size = n});
+    for (uint64_t n : sizes) result.add({.elements = n});
     return result;
   }
   std::vector<void*> arrays(const std::vector<uint64_t>& sizes) {

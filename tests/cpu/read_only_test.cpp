@@ -22,10 +22,10 @@ TEST_CASE("gradients in read-only memory, with tails of all lengths") {
     CAPTURE(size);
     std::vector<float> weight(static_cast<size_t>(size), 1.0F);
     Layout layout;
-    layout.add({.size = static_cast<decltype(TensorSpec::size)>(size)});
+    layout.add({.elements = static_cast<uint64_t>(size)});
     Step step(make_recipe("sgd"), layout, Device::cpu());
     step.prepare();
-    step.bind("weight", std::vector<void*>{weight.data()});
+    step.bind_raw("weight", std::vector<void*>{weight.data()});
     Args args = step.make_args();
     args.set("lr", 1);
     step.run(std::vector<void*>{grad}, args);

@@ -69,10 +69,10 @@ Quantized quantize(int side, const std::vector<size_t>& cuts, const Device& devi
   std::string text = with_side(kQuantize, side);
   if (block == 16) text.replace(text.find("/32>"), 4, "/16>");
   Step step(parse(text), row_shards(cuts, kColumns), device);
-  step.bind("weight", weights);
-  step.bind("code", codes);
-  step.bind("scale", scales);
-  step.bind("in_rows", in_rows);
+  step.bind_raw("weight", weights);
+  step.bind_raw("code", codes);
+  step.bind_raw("scale", scales);
+  step.bind_raw("in_rows", in_rows);
   step.prepare();
   step.run({}, step.make_args());
   return q;

@@ -40,7 +40,7 @@ struct Run {
       weights.push_back(weight.data() + t.offset);
       grads.push_back(grad.data() + t.offset);
     }
-    step.bind("weight", weights);
+    step.bind_raw("weight", weights);
     step.prepare();
     step.init_state();
     seed(5);
@@ -58,7 +58,7 @@ struct Run {
 
 Layout whole() {
   Layout layout;
-  layout.add({.size = kSize, .id = 3});
+  layout.add({.elements = kSize, .id = 3});
   return layout;
 }
 
@@ -69,7 +69,8 @@ TEST_CASE("shards, devices, threads and forms: a weight is rounded by its own ra
   expected.run(3);
   CHECK(expected.weight != Run(whole()).weight);
   Layout shards;
-  shards.add({.size = kPiece, .id = 3}).add({.size = kSize - kPiece, .offset = kPiece, .id = 3});
+  shards.add({.elements = kPiece, .id = 3})
+      .add({.elements = kSize - kPiece, .offset = kPiece, .id = 3});
   for (const Device& device : {Device::interpreter(), Device::cpu(1), Device::cpu(3)}) {
     for (const Layout& layout : {whole(), shards}) {
       for (Form form : {Form::fused, Form::unfused}) {
@@ -80,7 +81,7 @@ TEST_CASE("shards, devices, threads and forms: a weight is rounded by its own ra
     }
   }
   Layout other;
-  other.add({.size = kSize});  // id 0
+  other.add({.elements = kSize});  // id 0
   Run as_other(other);
   as_other.run(3);
   CHECK(as_other.weight != expected.weight);
@@ -111,13 +112,13 @@ TEST_CASE("a resumed run rounds as the whole one would have; another seed does n
   second.seed(77);  // loading the checkpoint replaces this seed
   second.weight = first.weight;
   for (size_t t = 0; t < second.weights.size(); ++t) second.weights[t] = second.weight.data();
-  second.step.bind("weight", second.weights);
+  second.step.bind_raw("weight", second.weights);
   load_checkpoint(path, second.step);
   CHECK(second.step.read_state("seed")[0].i64() == 5);
   second.run(2);
   CHECK(second.weight == expected.weight);
   Layout other;
-  other.add({.size = kSize, .id = 4});
+  other.add({.elements = kSize, .id = 4});
   Run elsewhere(other);
   CHECK_THROWS_WITH_AS(load_checkpoint(path, elsewhere.step),
                        doctest::Contains("a different layout"), Error);
@@ -132,15 +133,15 @@ TEST_CASE("stochastically rounded weights below f32 arrive where f32 weights do,
     CAPTURE(recipe);
     RecipeOptions options{.weight_rounding = WeightRounding::stochastic};
     Layout layout;
-    layout.add({.size = kSize});
+    layout.add({.elements = kSize});
     std::vector<uint16_t> weight(kSize, 0x3fc0);  // 1.5
     std::vector<float> grad(kSize, 0.5F);
     std::vector<float> m(kSize);
     std::vector<float> v(kSize);
     Step step(make_recipe(recipe, options), layout, Device::cpu(2));
-    step.bind("weight", {{weight.data()}});
-    step.bind("exp_avg", {{m.data()}});
-    if (step.program().find_buffer("exp_avg_sq") >= 0) step.bind("exp_avg_sq", {{v.data()}});
+    step.bind_raw("weight", {{weight.data()}});
+    step.bind_raw("exp_avg", {{m.data()}});
+    if (step.program().find_buffer("exp_avg_sq") >= 0) step.bind_raw("exp_avg_sq", {{v.data()}});
     step.prepare();
     step.init_state();
     Args args = step.make_args();

@@ -112,9 +112,9 @@ TEST_CASE("observed gradients give the same bits") {
     for (int i = 0; i < 4; ++i) {
       std::vector<void*> g = t.gradients(i, i % 2);
       std::span<void* const> all = g;
-      t.step().observe(2, all.subspan(2), t.args(i));
-      t.step().observe(0, all.subspan(0, 1), t.args(i));
-      t.step().observe(2, all.subspan(2, 1), t.args(i));  // a second time
+      t.step().observe(Tensor{2}, all.subspan(2), t.args(i));
+      t.step().observe(Tensor{0}, all.subspan(0, 1), t.args(i));
+      t.step().observe(Tensor{2}, all.subspan(2, 1), t.args(i));  // a second time
       t.step().run(all, t.args(i));
     }
     CHECK(t.weights() == want);
@@ -130,31 +130,32 @@ TEST_CASE("a captured step replays with new arguments and new gradients") {
   void* stream = nullptr;
   REQUIRE(call_driver("cuStreamCreate", &stream, 1U) == 0);
   std::vector<void*> g = t.gradients(0, 0);
-  t.step().run(g, t.args(0), stream);
+  t.step().run(g, t.args(0), {stream});
   REQUIRE(call_driver("cuStreamSynchronize", stream) == 0);
 
   REQUIRE(call_driver("cuStreamBeginCapture_v2", stream, 2) == 0);
-  CHECK_THROWS_WITH_AS(t.step().run(g, t.args(1), stream), doctest::Contains("set_args"), Error);
+  CHECK_THROWS_WITH_AS(t.step().run(g, t.args(1), {stream}), doctest::Contains("set_args"), Error);
   void* graph = nullptr;
   REQUIRE(call_driver("cuStreamEndCapture", stream, &graph) == 0);
   call_driver("cuGraphDestroy", graph);
 
-  t.step().set_args(t.args(1), stream);
+  t.step().set_args(t.args(1), {stream});
   REQUIRE(call_driver("cuStreamSynchronize", stream) == 0);
   REQUIRE(call_driver("cuStreamBeginCapture_v2", stream, 2) == 0);
-  t.step().run(g, stream);
+  t.step().run_captured(g, {stream});
   REQUIRE(call_driver("cuStreamEndCapture", stream, &graph) == 0);
   void* executable = nullptr;
   REQUIRE(call_driver("cuGraphInstantiateWithFlags", &executable, graph, 0ULL) == 0);
   for (int i = 1; i < kSteps; ++i) {
     t.gradients(i, 0);
-    t.step().set_args(t.args(i), stream);
+    t.step().set_args(t.args(i), {stream});
     REQUIRE(call_driver("cuGraphLaunch", executable, stream) == 0);
     REQUIRE(call_driver("cuStreamSynchronize", stream) == 0);
   }
   CHECK(t.weights() == want);
   REQUIRE(call_driver("cuStreamBeginCapture_v2", stream, 2) == 0);
-  CHECK_THROWS_WITH_AS(t.step().run(t.gradients(1, 1), stream), doctest::Contains("moved"), Error);
+  CHECK_THROWS_WITH_AS(t.step().run_captured(t.gradients(1, 1), {stream}),
+                       doctest::Contains("moved"), Error);
   REQUIRE(call_driver("cuStreamEndCapture", stream, &graph) == 0);
   call_driver("cuGraphExecDestroy", executable);
   call_driver("cuGraphDestroy", graph);
@@ -163,7 +164,7 @@ TEST_CASE("a captured step replays with new arguments and new gradients") {
 TEST_CASE("a step's memory is known beforehand and comes from the caller's allocator") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
   Layout layout;
-  for (uint64_t n : {5000, 1, 0, 40000}) layout.add({.size = n});
+  for (uint64_t n : {5000, 1, 0, 40000}) layout.add({.elements = n});
   Program program = make_recipe("adamw", {.clip = Clip::l2});
   make_context_current();
   size_t asked = 0;
@@ -201,7 +202,7 @@ TEST_CASE("more pieces than one fold takes, nearly all of them tiny") {
 TEST_CASE("a device that is not there is named") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
   Layout layout;
-  layout.add({.size = 4});
+  layout.add({.elements = 4});
   CHECK_THROWS_WITH_AS(Step(make_recipe("adamw"), layout, Device::cuda(7)),
                        doctest::Contains("no CUDA device 7: the driver has 2"), Error);
 }
@@ -209,7 +210,7 @@ TEST_CASE("a device that is not there is named") {
 TEST_CASE("a cubin that the driver refuses is named with both versions") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
   Layout layout;
-  layout.add({.size = 4});
+  layout.add({.elements = 4});
   setenv("STEPFUSE_CUDA_CODE", "cubin", 1);
   Step step(make_recipe("adamw", {.check = true}), layout, Device::cuda());
   CHECK_THROWS_WITH_AS(step.prepare(), doctest::Contains("a cubin for sm_90, made by NVRTC"),
@@ -235,14 +236,14 @@ TEST_CASE("a parameter appended later starts fresh, the others keep their state"
         return pages + 4096 * buffer + 512 * tensor;
       };
       Layout layout;
-      layout.add({.size = 100});
+      layout.add({.elements = 100});
       Step step(make_recipe("adamw", {.clip = Clip::l2}), layout, device);
       auto bind = [&](int tensors) {
         const char* names[] = {"weight", "exp_avg", "exp_avg_sq"};
         for (int b = 0; b < 3; ++b) {
           std::vector<void*> pointers;
           for (int t = 0; t < tensors; ++t) pointers.push_back(at(b, t));
-          step.bind(names[b], pointers);
+          step.bind_raw(names[b], pointers);
         }
       };
       step.prepare();
@@ -250,7 +251,7 @@ TEST_CASE("a parameter appended later starts fresh, the others keep their state"
       step.init_state();
       std::vector<void*> grads = {at(3, 0)};
       for (int i = 0; i < 3; ++i) step.run(grads, step.make_args());
-      step.append({.size = 120});
+      step.append({.elements = 120});
       step.prepare();
       bind(2);
       step.adopt_state();

@@ -68,7 +68,7 @@ TEST_CASE("arguments by value, from the step's block and from the caller's give 
       CAPTURE(name(form));
       Trainer t(device, form, kSizes);
       Block block(t.step(), device.kind() == Device::Kind::cuda);
-      CHECK_THROWS_WITH_AS(t.step().run(t.gradients(0, 0), nullptr), doctest::Contains("set_args"),
+      CHECK_THROWS_WITH_AS(t.step().run_captured(t.gradients(0, 0)), doctest::Contains("set_args"),
                            Error);
       for (int i = 0; i < kSteps; ++i) {
         std::vector<void*> g = t.gradients(i, 0);
@@ -77,7 +77,7 @@ TEST_CASE("arguments by value, from the step's block and from the caller's give 
         } else if (i % 3 == 1) {
           t.step().set_args(t.args(i));
           t.step().run(g, t.args(99));  // does not change what was set
-          t.step().run(g, nullptr);
+          t.step().run_captured(g);
         } else {
           block.set(t.args(i));
           t.step().run(g, block.pointer());
@@ -105,7 +105,7 @@ TEST_CASE("as many arguments as a launch's parameters hold, and one more") {
   for (size_t groups : {abi::kInlineArgs - 1, abi::kInlineArgs, abi::kInlineArgs + 1}) {
     CAPTURE(groups);
     Layout layout;
-    for (size_t g = 0; g < groups; ++g) layout.add({.size = 1, .group = static_cast<int>(g)});
+    for (size_t g = 0; g < groups; ++g) layout.add({.elements = 1, .group = static_cast<int>(g)});
     Step step(program, layout, Device::cuda());
     CHECK(step.args_bytes() == groups * sizeof(uint64_t));
     alignas(4096) static float memory[2048];
@@ -118,11 +118,11 @@ TEST_CASE("as many arguments as a launch's parameters hold, and one more") {
       *grad[g] = 1;
     }
     step.prepare();
-    step.bind("weight", weight);
+    step.bind_raw("weight", weight);
     Args args = step.make_args();
     for (int round = 1; round < 3; ++round) {
       for (size_t g = 0; g < groups; ++g) {
-        args.set("rate", static_cast<int>(g),
+        args.set("rate", Group{static_cast<int>(g)},
                  static_cast<double>(100 * round) + static_cast<double>(g));
       }
       step.run(grad, args);
@@ -144,12 +144,12 @@ TEST_CASE("observed gradients may take their arguments from a block, too") {
     std::span<void* const> all = g;
     if (i % 2 == 0) {
       block.set(t.args(i));
-      t.step().observe(1, all.subspan(1), block.pointer());
+      t.step().observe(Tensor{1}, all.subspan(1), block.pointer());
       t.step().run(all, block.pointer());
     } else {
       t.step().set_args(t.args(i));
-      t.step().observe(0, all.subspan(0, 2), nullptr);
-      t.step().run(all, nullptr);
+      t.step().observe_captured(Tensor{0}, all.subspan(0, 2));
+      t.step().run_captured(all);
     }
   }
   CHECK(t.weights() == eager.weights());
@@ -169,14 +169,14 @@ TEST_CASE("a captured step reads a block that the device itself writes") {
   Block next(t.step(), true);
   std::vector<void*> g = t.gradients(0, 0);
   block.set(t.args(0));
-  t.step().run(g, block.pointer(), stream.handle());
+  t.step().run(g, block.pointer(), stream.stream());
   TestGraph graph(stream, [&] {
     for (int group = 0; group < 2; ++group) {
-      size_t at = t.step().arg_offset(lr, group);
+      size_t at = t.step().arg_offset(lr, Group{group});
       REQUIRE(call_driver("cuMemcpyDtoDAsync_v2", block.address() + at, next.address() + at,
                           size_t{8}, stream.handle()) == 0);
     }
-    t.step().run(g, block.pointer(), stream.handle());
+    t.step().run(g, block.pointer(), stream.stream());
   });
   for (int i = 1; i < kSteps; ++i) {
     t.gradients(i, 0);
@@ -195,14 +195,14 @@ TEST_CASE("one word of the step's own block may be overwritten on the device") {
   ArgId lr = t.step().arg("lr");
   for (int i = 0; i < kSteps; ++i) {
     Args args = eager.args(i);
-    args.set(lr, 1, 0.25);
+    args.set(lr, Group{1}, 0.25);
     eager.step().run(eager.gradients(i, 0), args);
-    t.step().set_args(t.args(i), stream.handle());
+    t.step().set_args(t.args(i), stream.stream());
     double quarter = 0.25;
-    auto word = reinterpret_cast<uint64_t>(t.step().device_arg(lr, 1));
+    auto word = reinterpret_cast<uint64_t>(t.step().device_arg(lr, Group{1}));
     REQUIRE(call_driver("cuMemcpyHtoDAsync_v2", word, &quarter, sizeof quarter, stream.handle()) ==
             0);
-    t.step().run(t.gradients(i, 0), stream.handle());
+    t.step().run_captured(t.gradients(i, 0), stream.stream());
     stream.synchronize();
   }
   CHECK(t.weights() == eager.weights());
@@ -214,7 +214,7 @@ TEST_CASE("a norm and a found_inf that the device computed replace the step's ow
   Program program =
       make_recipe("adamw", {.clip = Clip::l2, .external_norm = true, .external_found_inf = true});
   Layout layout;
-  layout.add({.size = 500});
+  layout.add({.elements = 500});
   auto learn = [&](const Device& device, bool by_word) {
     auto* memory = static_cast<float*>(std::aligned_alloc(4096, 8192));
     for (int i = 0; i < 2048; ++i) memory[i] = 0.25F * static_cast<float>(i % 7);
@@ -225,7 +225,7 @@ TEST_CASE("a norm and a found_inf that the device computed replace the step's ow
       step.prepare();
       step.adopt_state();
       const char* names[] = {"weight", "exp_avg", "exp_avg_sq"};
-      for (size_t b = 0; b < 3; ++b) step.bind(names[b], std::vector<void*>{memory + 512 * b});
+      for (size_t b = 0; b < 3; ++b) step.bind_raw(names[b], std::vector<void*>{memory + 512 * b});
       std::vector<void*> g = {memory + 1536};
       for (int i = 0; i < 6; ++i) {
         auto norm = static_cast<float>(i + 1);
@@ -240,7 +240,7 @@ TEST_CASE("a norm and a found_inf that the device computed replace the step's ow
                               nullptr) == 0);
           REQUIRE(call_driver("cuMemcpyHtoDAsync_v2", word("external_found_inf"), &bad, size_t{1},
                               nullptr) == 0);
-          step.run(g, nullptr);
+          step.run_captured(g);
         } else {
           args.set("external_norm", norm);
           args.set("external_found_inf", static_cast<double>(bad));
@@ -261,7 +261,7 @@ TEST_CASE("a norm and a found_inf that the device computed replace the step's ow
 
 TEST_CASE("a block is laid out as documented, and misuse is explained") {
   Layout layout;
-  layout.add({.size = 3}).add({.size = 4, .group = 2});
+  layout.add({.elements = 3}).add({.elements = 4, .group = 2});
   Step step(parse(R"(step @s {
     buffer @w : f32 inout
     arg %a : {f64} = 1
@@ -281,25 +281,26 @@ TEST_CASE("a block is laid out as documented, and misuse is explained") {
             layout, Device::interpreter(), {.gradient = ""});
   REQUIRE(step.args_bytes() == 8 * (2 + 3 * 2));
   Args args = step.make_args();
-  args.set("a", 1, 1.5);
-  args.set("c", 2, -1);
+  args.set("a", Group{1}, 1.5);
+  args.set("c", Group{2}, -1);
   std::vector<uint64_t> words(8);
   step.write_args(args, words);
   auto at = [&](const char* name, int group) {
-    return words[step.arg_offset(step.arg(name), group) / 8];
+    return words[step.arg_offset(step.arg(name), Group{group}) / 8];
   };
   CHECK(step.arg_offset(step.arg("b")) == 0);
   CHECK(step.arg_offset(step.arg("d")) == 8);
   CHECK(step.arg_offset(step.arg("a")) == 16);
   CHECK(step.arg_offset(step.arg("c")) == 24);
-  CHECK(step.arg_offset(step.arg("a"), 1) == 32);
-  CHECK(step.arg_offset(step.arg("c"), 2) == 56);
+  CHECK(step.arg_offset(step.arg("a"), Group{1}) == 32);
+  CHECK(step.arg_offset(step.arg("c"), Group{2}) == 56);
   CHECK(at("b", 0) == 0xfffffffeU);
   CHECK(at("d", 0) == 0x4010000000000000U);
   CHECK(at("a", 1) == 0x3ff8000000000000U);
   CHECK(at("c", 2) == 0xbf800000U);
 
-  CHECK_THROWS_WITH_AS(step.arg_offset(step.arg("a"), 3), doctest::Contains("group 3"), Error);
+  CHECK_THROWS_WITH_AS(step.arg_offset(step.arg("a"), Group{3}), doctest::Contains("group 3"),
+                       Error);
   CHECK_THROWS_WITH_AS(step.write_args(args, std::span(words).subspan(1)),
                        doctest::Contains("take 8 words; 7"), Error);
   CHECK_THROWS_WITH_AS(step.run({}, DeviceArgs{}), doctest::Contains("null"), Error);

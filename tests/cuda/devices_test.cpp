@@ -38,11 +38,11 @@ class DeviceArray {
 TEST_CASE("an array of another device, or of the host, is refused by name") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
   Layout layout;
-  layout.add({.name = "bias", .size = kElements});
+  layout.add({.name = "bias", .elements = kElements});
   DeviceArray near(0), near2(0), near3(0), near4(0), far(1);
   std::vector<float> host(kElements);
   Step step(make_recipe("adamw"), layout, Device::cuda(0));
-  auto bind = [&](const char* buffer, void* p) { step.bind(buffer, std::vector<void*>{p}); };
+  auto bind = [&](const char* buffer, void* p) { step.bind_raw(buffer, std::vector<void*>{p}); };
   CHECK_THROWS_WITH_AS(bind("weight", far.pointer()),
                        doctest::Contains("@weight of tensor 0 'bias' at "), Error);
   CHECK_THROWS_WITH_AS(bind("weight", far.pointer()),
@@ -73,11 +73,11 @@ TEST_CASE("an array that is shorter than its tensor is refused by its last byte"
   STEPFUSE_NEEDS_FAKE_DEVICE();
   Layout layout;
   constexpr uint64_t kFar = uint64_t{1} << 30;  // its end is no memory of the device
-  layout.add({.name = "bias", .size = kFar});
+  layout.add({.name = "bias", .elements = kFar});
   DeviceArray small(0);
   Step step(make_recipe("sgd"), layout, Device::cuda(0));
   std::vector<void*> pointers = {small.pointer()};
-  CHECK_THROWS_WITH_AS(step.bind("weight", pointers),
+  CHECK_THROWS_WITH_AS(step.bind_raw("weight", pointers),
                        doctest::Contains("has 4294967296 bytes, and its last one is host memory"),
                        Error);
 }
@@ -101,7 +101,7 @@ TEST_CASE("steps on two devices in turns, whatever context is current") {
 TEST_CASE("one scaler serves one device") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
   Layout layout;
-  layout.add({.size = 4});
+  layout.add({.elements = 4});
   Program program = make_recipe("adamw", {.loss_scale = LossScale::dynamic});
   LossScaler scaler;
   Step first(program, layout, Device::cuda(0), {.scaler = &scaler});

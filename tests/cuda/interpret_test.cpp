@@ -70,14 +70,14 @@ TEST_CASE(
   for (int i = 0; i < 4; ++i) {
     want.run(i, 0);
     std::vector<void*> g = t.gradients(i, 0);
-    t.step().set_args(t.args(i), stream.handle());
-    if (i % 2 == 1) t.step().reduce(g, stream.handle());
-    t.step().run(g, stream.handle());
+    t.step().set_args(t.args(i), stream.stream());
+    if (i % 2 == 1) t.step().reduce_captured(g, stream.stream());
+    t.step().run_captured(g, stream.stream());
   }
   CHECK(t.weights() == want.weights());
   stream.begin_capture();
   std::vector<void*> g = t.gradients(0, 0);
-  CHECK_THROWS_WITH_AS(t.step().run(g, stream.handle()), doctest::Contains("without capturing"),
-                       Error);
+  CHECK_THROWS_WITH_AS(t.step().run_captured(g, stream.stream()),
+                       doctest::Contains("without capturing"), Error);
   CHECK(stream.drop_capture() == 0);
 }

@@ -20,8 +20,8 @@ const Trainer::Sizes kSizes = {300, 1, 17};
 // Makes the step ready for capture: gradients and arguments of step 0 are set.
 std::vector<void*> warm_up(Trainer& t, const TestStream& stream) {
   std::vector<void*> g = t.gradients(0, 0);
-  t.step().set_args(t.args(0), stream.handle());
-  t.step().run(g, stream.handle());
+  t.step().set_args(t.args(0), stream.stream());
+  t.step().run_captured(g, stream.stream());
   stream.synchronize();
   return g;
 }
@@ -33,7 +33,8 @@ TEST_CASE("a step in a live graph refuses whatever the graph's replays would not
   TestStream stream;
   Trainer t(Device::cuda(), Form::fused, kSizes);
   std::vector<void*> g = warm_up(t, stream);
-  auto graph = std::make_unique<TestGraph>(stream, [&] { t.step().run(g, stream.handle()); });
+  auto graph =
+      std::make_unique<TestGraph>(stream, [&] { t.step().run_captured(g, stream.stream()); });
 
   std::vector<void*> weights = t.arrays(0), others = weights;
   std::swap(others[0], others[1]);
@@ -43,11 +44,11 @@ TEST_CASE("a step in a live graph refuses whatever the graph's replays would not
     CHECK_THROWS_WITH_AS(what(), doctest::Contains(why), Error);
     CHECK_THROWS_WITH_AS(what(), doctest::Contains("destroy the graph"), Error);
   };
-  refused("@weight is bound to other arrays", [&] { t.step().bind("weight", others); });
+  refused("@weight is bound to other arrays", [&] { t.step().bind_raw("weight", others); });
   refused("gradients have moved", [&] { t.step().run(moved, t.args(1)); });
   refused("gradients have moved", [&] { t.step().run(absent, t.args(1)); });
-  refused("gradients have moved", [&] { t.step().observe(0, moved, t.args(1)); });
-  refused("append()", [&] { t.step().append({.size = 4}); });
+  refused("gradients have moved", [&] { t.step().observe(Tensor{0}, moved, t.args(1)); });
+  refused("append()", [&] { t.step().append({.elements = 4}); });
   refused("prepare()", [&] { t.step().prepare(); });
 
   // Calls that move nothing are allowed between replays, also after refused calls.
@@ -55,18 +56,18 @@ TEST_CASE("a step in a live graph refuses whatever the graph's replays would not
   for (int i = 0; i < 4; ++i) eager.run(i, 0);
   eager.step().init_state();
   eager.run(4, 0);
-  t.step().bind("weight", weights);
+  t.step().bind_raw("weight", weights);
   t.gradients(1, 0);
-  t.step().run(g, t.args(1), stream.handle());
+  t.step().run(g, t.args(1), stream.stream());
   for (int i = 2; i < 4; ++i) {
     t.gradients(i, 0);
-    t.step().set_args(t.args(i), stream.handle());
+    t.step().set_args(t.args(i), stream.stream());
     graph->launch();
     stream.synchronize();
   }
   t.step().init_state();
   t.gradients(4, 0);
-  t.step().set_args(t.args(4), stream.handle());
+  t.step().set_args(t.args(4), stream.stream());
   graph->launch();
   stream.synchronize();
   CHECK(t.weights() == eager.weights());
@@ -77,7 +78,7 @@ TEST_CASE("a step in a live graph refuses whatever the graph's replays would not
   graph.reset();
   t.step().run(moved, t.args(5));
   t.step().prepare();
-  t.step().append({.size = 4});
+  t.step().append({.elements = 4});
 }
 
 TEST_CASE("a capture that came to nothing leaves the step free") {
@@ -86,10 +87,10 @@ TEST_CASE("a capture that came to nothing leaves the step free") {
   Trainer t(Device::cuda(), Form::fused, kSizes);
   std::vector<void*> g = warm_up(t, stream);
   stream.begin_capture();
-  t.step().run(g, stream.handle());
-  CHECK_THROWS_WITH_AS(t.step().set_args(t.args(1), stream.handle()),
+  t.step().run_captured(g, stream.stream());
+  CHECK_THROWS_WITH_AS(t.step().set_args(t.args(1), stream.stream()),
                        doctest::Contains("before the capture"), Error);
-  CHECK_THROWS_WITH_AS(t.step().run(g, t.args(1), stream.handle()), doctest::Contains("frozen"),
+  CHECK_THROWS_WITH_AS(t.step().run(g, t.args(1), stream.stream()), doctest::Contains("frozen"),
                        Error);
   CHECK(stream.drop_capture() == 0);
   t.step().run(t.gradients(1, 1), t.args(1));
@@ -104,7 +105,7 @@ TEST_CASE("arrays that are bound again are those of the next run") {
     t.step().run(g, t.args(0));
     t.step().stats();
     std::vector<void*> others = t.gradients(3, 1);
-    t.step().bind("weight", others);
+    t.step().bind_raw("weight", others);
     t.step().run(g, t.args(1));
     t.step().stats();
     auto* first = static_cast<float*>(others[0]);
@@ -123,16 +124,16 @@ TEST_CASE("two graphs on two streams at once, of two steps on two devices or on 
         b(Device::cuda(second), Form::split, {700});
     TestStream one(first);
     std::vector<void*> of_a = warm_up(a, one);
-    TestGraph graph_a(one, [&] { a.step().run(of_a, one.handle()); });
+    TestGraph graph_a(one, [&] { a.step().run_captured(of_a, one.stream()); });
     TestStream two(second);
     std::vector<void*> of_b = warm_up(b, two);
-    TestGraph graph_b(two, [&] { b.step().run(of_b, two.handle()); });
+    TestGraph graph_b(two, [&] { b.step().run_captured(of_b, two.stream()); });
     // The host runs ahead of both streams, whose work is then done in any order.
     make_driver_lazy(true);
     for (int i = 1; i < kReplays; ++i) {
-      a.step().set_args(a.args(i), one.handle());
+      a.step().set_args(a.args(i), one.stream());
       graph_a.launch();
-      b.step().set_args(b.args(2 * i), two.handle());
+      b.step().set_args(b.args(2 * i), two.stream());
       graph_b.launch();
     }
     make_driver_lazy(false);

@@ -28,11 +28,11 @@ struct Sum {
         grad_access(0, std::span(reinterpret_cast<char*>(grad.data()), kTensors * sizeof(float))),
         step(make()) {
     step.prepare();
-    step.bind("weight", pointers(weight, {}));
+    step.bind_raw("weight", pointers(weight, {}));
   }
   static Step make() {
     Layout layout;
-    for (size_t i = 0; i < kTensors; ++i) layout.add({.size = 1});
+    for (size_t i = 0; i < kTensors; ++i) layout.add({.elements = 1});
     return Step(parse(R"(step @sum {
                   buffer @grad : f32 in
                   buffer @weight : f32 inout
@@ -57,7 +57,7 @@ struct Sum {
   uint64_t run(size_t first, size_t end, const std::vector<size_t>& absent, double expected) {
     Args args = step.make_args();
     std::vector<void*> g = pointers(grad, absent);
-    if (first < end) step.observe(first, std::span(g).subspan(first, end - first), args);
+    if (first < end) step.observe(Tensor{first}, std::span(g).subspan(first, end - first), args);
     reset_driver_calls();
     step.run(g, args);
     uint64_t launches = driver_calls("cuLaunchKernelEx");

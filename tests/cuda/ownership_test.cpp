@@ -30,7 +30,7 @@ class Owner {
     memory_[0] = 1;
     memory_[4] = 2;
     Layout layout;
-    layout.add({.size = 4});
+    layout.add({.elements = 4});
     StepOptions options;
     options.allocator.allocate = [this](size_t bytes, Stream) {
       uint64_t p = 0;
@@ -45,9 +45,9 @@ class Owner {
     step = std::make_unique<Step>(std::move(program), layout, Device::cuda(), options);
     step->prepare();
     const char* names[] = {"weight", "grad", "exp_avg", "exp_avg_sq"};
-    for (size_t b : {0U, 2U, 3U}) step->bind(names[b], std::vector<void*>{memory_ + 4 * b});
+    for (size_t b : {0U, 2U, 3U}) step->bind_raw(names[b], std::vector<void*>{memory_ + 4 * b});
   }
-  void run(void* stream = nullptr) {
+  void run(Stream stream = {}) {
     Args args = step->make_args();
     args.set("lr", 0.1);
     step->run(std::vector<void*>{memory_ + 4}, args, stream);
@@ -70,7 +70,7 @@ TEST_CASE("the caller's allocator gets nothing back that the device still uses")
   auto owner = std::make_unique<Owner>();
   owner->step->init_state();
   make_driver_lazy(true);
-  owner->run(side.handle());
+  owner->run(side.stream());
   reset_driver_calls();
   SUBCASE("when the step ends") {
     owner->step.reset();
@@ -80,7 +80,7 @@ TEST_CASE("the caller's allocator gets nothing back that the device still uses")
     CHECK(driver_calls("cuEventSynchronize") == driver_calls("cuEventDestroy_v2"));
   }
   SUBCASE("when append() makes another block") {
-    owner->step->append({.size = 4});
+    owner->step->append({.elements = 4});
     owner->step->prepare();
   }
   make_driver_lazy(false);
@@ -94,7 +94,7 @@ TEST_CASE("the step of init_state() takes its memory from the caller's allocator
   CHECK(owner->allocated == 1);
   reset_driver_calls();
   make_driver_lazy(true);
-  owner->step->init_state(side.handle());
+  owner->step->init_state(side.stream());
   make_driver_lazy(false);
   CHECK(owner->allocated == 2);
   CHECK(owner->released == 1);
@@ -124,7 +124,7 @@ TEST_CASE("a context that is destroyed and made again is another one") {
 TEST_CASE("a kernel is shared where options and context are the same, and only there") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
   Layout layout;
-  layout.add({.size = 4});
+  layout.add({.elements = 4});
   Program program = make_recipe("adamw");
   program.name = "shared_where";
   auto prepare = [&](const Device& device) {
@@ -156,7 +156,7 @@ TEST_CASE("the caller's context is current again after every call") {
     return now == mine;
   };
   Layout layout;
-  layout.add({.size = 4});
+  layout.add({.elements = 4});
   Step other(make_recipe("adamw"), layout, Device::cuda(0));
   CHECK(unchanged());
   other.prepare();
@@ -186,15 +186,15 @@ TEST_CASE("a capture with other gradients than the last run's is refused, and th
   t.run(0, 0);
   want.run(1, 1);
   std::vector<void*> moved = t.gradients(1, 1);
-  t.step().set_args(t.args(1), stream.handle());
+  t.step().set_args(t.args(1), stream.stream());
   stream.synchronize();
   stream.begin_capture();
   for (int i = 0; i < 2; ++i) {
-    CHECK_THROWS_WITH_AS(t.step().run(moved, stream.handle()),
+    CHECK_THROWS_WITH_AS(t.step().run_captured(moved, stream.stream()),
                          doctest::Contains("run once with these addresses"), Error);
   }
   CHECK(stream.drop_capture() == 0);
-  t.step().run(moved, stream.handle());
+  t.step().run_captured(moved, stream.stream());
   CHECK(t.weights() == want.weights());
 }
 
@@ -205,13 +205,13 @@ TEST_CASE("what a capture will launch is loaded beforehand") {
   TestStream stream(1);
   Trainer t(Device::cuda(1), Form::fused, kSizes);
   std::vector<void*> g = t.gradients(0, 0);
-  t.step().set_args(t.args(0), stream.handle());
-  t.step().run(g, stream.handle());
+  t.step().set_args(t.args(0), stream.stream());
+  t.step().run_captured(g, stream.stream());
   stream.synchronize();
   // The kernels of reduce() have never been launched.
   stream.begin_capture();
-  t.step().reduce(g, stream.handle());
-  t.step().run(g, stream.handle());
+  t.step().reduce_captured(g, stream.stream());
+  t.step().run_captured(g, stream.stream());
   CHECK(stream.drop_capture() == 0);
 }
 
@@ -222,16 +222,16 @@ TEST_CASE("a driver that fails to watch a graph costs the protection, not the st
     TestStream stream;
     Trainer t(Device::cuda(), Form::fused, kSizes);
     std::vector<void*> g = t.gradients(0, 0);
-    t.step().set_args(t.args(0), stream.handle());
-    t.step().run(g, stream.handle());
+    t.step().set_args(t.args(0), stream.stream());
+    t.step().run_captured(g, stream.stream());
     stream.synchronize();
     fail_driver(call, 1, 801);
     {
-      TestGraph graph(stream, [&] { t.step().run(g, stream.handle()); });
+      TestGraph graph(stream, [&] { t.step().run_captured(g, stream.stream()); });
       t.step().prepare();
     }
     t.step().prepare();
-    t.step().append({.size = 4});
+    t.step().append({.elements = 4});
   }
 }
 
@@ -280,7 +280,7 @@ TEST_CASE("an append() that the device fails in leaves the step as it was") {
     Args args = t.args(i);
     // The copies into the new block: a state's initial value, and its old value.
     fail_driver("cuMemcpyHtoDAsync_v2", static_cast<uint64_t>(i + 1), 700);
-    t.step().append({.name = "more", .size = 3});
+    t.step().append({.name = "more", .elements = 3});
     CHECK_THROWS_AS(t.step().prepare(), Error);
     ++refused;
     CHECK(t.step().layout().size() == kSizes.size());
@@ -296,9 +296,9 @@ TEST_CASE("a set_group() that the device fails in leaves a step that asks for pr
   GroupedStep want(Device::interpreter(), {0, 0, 1}), t(Device::cuda(), {0, 0, 1});
   want.run(0);
   t.run(0);
-  want.step().set_group(1, 1);
+  want.step().set_group(Tensor{1}, Group{1});
   fail_driver("cuMemcpyHtoDAsync_v2", 1, 700);
-  CHECK_THROWS_AS(t.step().set_group(1, 1), Error);
+  CHECK_THROWS_AS(t.step().set_group(Tensor{1}, Group{1}), Error);
   CHECK_THROWS_WITH_AS(t.run(1), doctest::Contains("call prepare()"), Error);
   t.step().prepare();
   want.run(1);

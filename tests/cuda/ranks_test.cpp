@@ -13,6 +13,7 @@
 
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/cuda/host_access.hpp"
+#include "runtime/step/internals.hpp"
 #include "runtime/step/step_impl.hpp"
 #include "tests/cuda/fake_device.hpp"
 #include "tests/support/graph.hpp"
@@ -80,7 +81,8 @@ class Rank {
        Clip clip = Clip::l2) {
     Layout layout;
     for (const Share& s : shares) {
-      layout.add({.size = s.size, .offset = s.offset, .counted = s.counted, .updated = s.updated});
+      layout.add(
+          {.elements = s.size, .offset = s.offset, .counted = s.counted, .updated = s.updated});
       gradients.push_back(model.at(3, s));
     }
     step = std::make_unique<Step>(make_recipe("adamw", recipe(clip)), layout, device,
@@ -90,23 +92,23 @@ class Rank {
     for (size_t b = 0; b < 3; ++b) {
       std::vector<void*> pointers;
       for (const Share& s : shares) pointers.push_back(model.at(b, s));
-      step->bind(names[b], pointers);
+      step->bind_raw(names[b], pointers);
     }
     step->init_state();
     args.emplace(step->make_args());
     args->set("max_norm", 0.5);
   }
-  DeviceMemory& memory() const { return *step->impl().backend->memory(); }
+  DeviceMemory& memory() const { return *Internals::of(*step).backend->memory(); }
   // The first phase's results, in host memory.
   std::vector<float> partials() const {
     Partials p = step->partials();
     std::vector<float> out(p.bytes / sizeof(float));
-    memory().copy_to_host(out.data(), p.block, p.bytes, nullptr);
+    memory().copy_to_host(out.data(), p.block, p.bytes, {});
     return out;
   }
   void replace_partials(const std::vector<float>& values) const {
     memory().copy_to_device(step->partials().block, values.data(), values.size() * sizeof(float),
-                            nullptr);
+                            {});
   }
 
   LossScaler scaler{{.growth_interval = 2}};
@@ -171,7 +173,7 @@ Outcome two_ranks(const std::vector<uint64_t>& sizes, const std::vector<Share> (
     for (Rank* r : {&a, &b}) {
       std::span<void* const> g = r->gradients;
       // One rank observes a gradient that is ready early.
-      if (r == &b) r->step->observe(0, g.subspan(0, 1), *r->args);
+      if (r == &b) r->step->observe(Tensor{0}, g.subspan(0, 1), *r->args);
       r->step->reduce(g, *r->args);
     }
     exchange(a, b, clip);
@@ -220,11 +222,11 @@ TEST_CASE("pieces gathered from shards that are cut at any border give one devic
         Partials partials = r->step->partials();
         const Partial& p = partials.at(name);
         std::vector<float> own(p.piece_count);
-        r->memory().copy_to_host(own.data(), p.pieces, own.size() * sizeof(float), nullptr);
+        r->memory().copy_to_host(own.data(), p.pieces, own.size() * sizeof(float), {});
         pieces.insert(pieces.end(), own.begin(), own.end());
       }
       Layout layout;
-      layout.add({.size = pieces.size()});
+      layout.add({.elements = pieces.size()});
       Step fold(parse(R"(step @fold {
         buffer @pieces : f32 in
         state @total : f32
@@ -234,12 +236,12 @@ TEST_CASE("pieces gathered from shards that are cut at any border give one devic
       })"),
                 layout, Device::interpreter(), {.gradient = ""});
       fold.prepare();
-      fold.bind("pieces", std::vector<void*>{pieces.data()});
+      fold.bind_raw("pieces", std::vector<void*>{pieces.data()});
       fold.run({}, fold.make_args());
       for (Rank* r : {&a, &b}) {
         Partials p = r->step->partials();
         r->memory().copy_to_device(static_cast<char*>(p.block) + p.at(name).offset,
-                                   fold.device_state("total"), sizeof(float), nullptr);
+                                   fold.device_state("total"), sizeof(float), {});
       }
     }
   };
@@ -297,15 +299,15 @@ TEST_CASE("reduce() between the phases is captured with what comes after it") {
   // "All-reduce": the other rank's sum arrives by a copy that is part of the graph.
   uint64_t other = 0;
   REQUIRE(call_driver("cuMemAlloc_v2", &other, size_t{64}) == 0);
-  got.step->set_args(*got.args, stream.handle());
-  got.step->run(got.gradients, stream.handle());
+  got.step->set_args(*got.args, stream.stream());
+  got.step->run_captured(got.gradients, stream.stream());
   want.step->run(want.gradients, *want.args);
   Partials p = got.step->partials();
   TestGraph graph(stream, [&] {
-    got.step->reduce(got.gradients, stream.handle());
+    got.step->reduce_captured(got.gradients, stream.stream());
     REQUIRE(call_driver("cuMemcpyDtoDAsync_v2", reinterpret_cast<uint64_t>(p.block), other, p.bytes,
                         stream.handle()) == 0);
-    got.step->run(got.gradients, stream.handle());
+    got.step->run_captured(got.gradients, stream.stream());
   });
   for (int i = 1; i < 5; ++i) {
     want.step->reduce(want.gradients, *want.args);
@@ -337,19 +339,19 @@ TEST_CASE("misuse between the phases is explained") {
                        doctest::Contains("it reduces nonfinite_sum sum"), Error);
 
   Layout layout;
-  layout.add({.name = "tied", .size = 4, .counted = false});
+  layout.add({.name = "tied", .elements = 4, .counted = false});
   CHECK_THROWS_WITH_AS(
       Step(make_recipe("adamw", {.clip = Clip::l2}), layout, Device::interpreter()),
       doctest::Contains("tensor 0 'tied' has counted = false"), Error);
   layout = {};
-  layout.add({.size = 4});
+  layout.add({.elements = 4});
   Step plain(make_recipe("adamw", {.clip = Clip::l2}), layout, Device::interpreter());
   plain.prepare();
   plain.adopt_state();
   std::vector<float> a(4), b(4), c(4), g(4);
-  plain.bind("weight", std::vector<void*>{a.data()});
-  plain.bind("exp_avg", std::vector<void*>{b.data()});
-  plain.bind("exp_avg_sq", std::vector<void*>{c.data()});
+  plain.bind_raw("weight", std::vector<void*>{a.data()});
+  plain.bind_raw("exp_avg", std::vector<void*>{b.data()});
+  plain.bind_raw("exp_avg_sq", std::vector<void*>{c.data()});
   std::vector<void*> gradients = {g.data()};
   CHECK_THROWS_WITH_AS(plain.reduce(gradients, plain.make_args()),
                        doctest::Contains("StepOptions::observe"), Error);
@@ -378,13 +380,13 @@ TEST_CASE("what is rolled up from reductions is made of what came back from the 
       Model model({300, 300});
       std::fill_n(model.memory.get(), 4 * model.elements, 1.0F);
       Layout layout;
-      layout.add({.size = 300, .group = 0});
-      layout.add({.size = 300, .group = 1});
+      layout.add({.elements = 300, .group = 0});
+      layout.add({.elements = 300, .group = 1});
       Step step(program, layout, device, {.form = form, .observe = true});
       step.prepare();
       void* weights[] = {model.at(0, {0}), model.at(0, {1})};
       void* gradients[] = {model.at(3, {0}), model.at(3, {1})};
-      step.bind("weight", weights);
+      step.bind_raw("weight", weights);
       auto most = [&] {
         step.stats();
         return step.latest()->at("most");
@@ -393,9 +395,9 @@ TEST_CASE("what is rolled up from reductions is made of what came back from the 
       Partials partials = step.partials();
       REQUIRE(partials.all.size() == 1);
       float from_ranks[] = {10, 20};
-      step.impl().backend->memory()->copy_to_device(
+      Internals::of(step).backend->memory()->copy_to_device(
           static_cast<char*>(partials.block) + partials.at("sum").offset, from_ranks,
-          sizeof from_ranks, nullptr);
+          sizeof from_ranks, {});
       step.run(gradients, step.make_args());
       CHECK(most() == 40);
       CHECK(*model.at(0, {0}) == 1 - 40);

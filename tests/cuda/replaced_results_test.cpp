@@ -9,6 +9,7 @@
 
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/cuda/host_access.hpp"
+#include "runtime/step/internals.hpp"
 #include "runtime/step/step_impl.hpp"
 #include "tests/cuda/fake_device.hpp"
 
@@ -38,17 +39,17 @@ constexpr const char* kStep = R"(step @rolled {
   write @rows, %row
 })";
 
-struct Tensor {
+struct Matrix {
   uint64_t rows, columns;
 };
-constexpr Tensor kTensors[] = {{70, 300}, {1, 5}, {300, 70}, {2, 20'000}};
+constexpr Matrix kTensors[] = {{70, 300}, {1, 5}, {300, 70}, {2, 20'000}};
 
 // Weights after a step whose norm was multiplied by `factor` between its phases.
 std::vector<float> weights(const Device& device, Form form, float factor) {
   Layout layout;
   uint64_t total = 0;
-  for (const Tensor& t : kTensors) {
-    layout.add({.size = t.rows * t.columns, .columns = t.columns});
+  for (const Matrix& t : kTensors) {
+    layout.add({.elements = t.rows * t.columns, .columns = t.columns});
     total += t.rows * t.columns;
   }
   std::vector<float> weight(total, 1), grad(total);
@@ -61,24 +62,24 @@ std::vector<float> weights(const Device& device, Form form, float factor) {
   }
   std::vector<void*> bound, grads;
   uint64_t at = 0;
-  for (const Tensor& t : kTensors) {
+  for (const Matrix& t : kTensors) {
     bound.push_back(weight.data() + at);
     grads.push_back(grad.data() + at);
     at += t.rows * t.columns;
   }
   Step step(parse(kStep), layout, device, {.form = form, .observe = true});
   step.prepare();
-  step.bind("weight", bound);
+  step.bind_raw("weight", bound);
   step.init_state();
   Args args = step.make_args();
   step.reduce(grads, args);
   Partials partials = step.partials();
   char* norm = static_cast<char*>(partials.block) + partials.at("norm").offset;
-  DeviceMemory& memory = *step.impl().backend->memory();
+  DeviceMemory& memory = *Internals::of(step).backend->memory();
   float value = 0;
-  memory.copy_to_host(&value, norm, sizeof value, nullptr);
+  memory.copy_to_host(&value, norm, sizeof value, {});
   value *= factor;
-  memory.copy_to_device(norm, &value, sizeof value, nullptr);
+  memory.copy_to_device(norm, &value, sizeof value, {});
   step.run(grads, args);
   step.stats();
   return weight;

@@ -48,7 +48,7 @@ TEST_CASE("groups and tensors report the same on the device as in the interprete
     cuda::HostAccess first(0, std::span(reinterpret_cast<char*>(weight.data()), 16));
     cuda::HostAccess second(0, std::span(reinterpret_cast<char*>(grad.data()), 16));
     Layout layout;
-    for (int i = 0; i < 4; ++i) layout.add({.size = 1, .group = i / 2});
+    for (int i = 0; i < 4; ++i) layout.add({.elements = 1, .group = i / 2});
     Step step(program, layout, device, {.stats_ring = 8});
     step.prepare();
     std::vector<void*> w, g;
@@ -56,7 +56,7 @@ TEST_CASE("groups and tensors report the same on the device as in the interprete
       w.push_back(&weight[i]);
       g.push_back(&grad[i]);
     }
-    step.bind("weight", w);
+    step.bind_raw("weight", w);
     std::vector<std::vector<std::pair<std::string, std::vector<double>>>> lists;
     for (int i = 0; i < 5; ++i) {
       grad[2] += 1;

@@ -9,6 +9,7 @@
 #include "runtime/caches/kernel_folder.hpp"
 #include "runtime/cuda/context.hpp"
 #include "runtime/cuda/step_code.hpp"
+#include "runtime/step/internals.hpp"
 #include "runtime/step/step_impl.hpp"
 #include "tests/cuda/fake_device.hpp"
 #include "tests/support/graph.hpp"
@@ -24,7 +25,7 @@ const Trainer::Sizes kSizes = {300, 1, 17};
 
 // Ships what this step would compile, or `instead` of it.
 void ship_for(const Step& step, const std::string& folder, const std::string& instead = "") {
-  const Variant& variant = step.impl().plan->variant;
+  const Variant& variant = Internals::of(step).plan->variant;
   cuda::CodeTarget target = cuda::choose_target(cuda::Context(1).device().arch);
   REQUIRE(target.kind == cuda::CodeKind::ptx);
   std::string text = cuda::first_text(variant.plan, target);

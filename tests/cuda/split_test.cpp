@@ -27,13 +27,13 @@ uint64_t blocks(size_t size, const std::string& declared = "", const std::string
   };
   cuda::HostAccess weight_access(0, bytes(weight)), grad_access(0, bytes(grad));
   Layout layout;
-  layout.add({.size = size, .columns = columns});
+  layout.add({.elements = size, .columns = columns});
   Step step(parse("step @add {\n buffer @grad : f32 in\n buffer @weight : f32 inout\n" + declared +
                   "%g = load @grad : [f32]\n %w = load @weight : [f32]\n" + code + "%n = add %w, " +
                   added + " : [f32]\n store @weight, %n\n}"),
             layout, Device::cuda());
   step.prepare();
-  step.bind("weight", {{weight.data()}});
+  step.bind_raw("weight", {{weight.data()}});
   uint64_t before = launched_blocks();
   step.run({{grad.data()}}, step.make_args());
   step.stats();
@@ -98,13 +98,13 @@ TEST_CASE("rows and columns are launches of their own where blocks do not wait")
     };
     cuda::HostAccess weight_access(0, bytes(weight)), grad_access(0, bytes(grad));
     Layout layout;
-    layout.add({.size = kRows * kColumns, .columns = kColumns});
+    layout.add({.elements = kRows * kColumns, .columns = kColumns});
     Step step(parse(text), layout, device, {.form = form, .observe = observes});
     step.prepare();
-    step.bind("weight", {{weight.data()}});
+    step.bind_raw("weight", {{weight.data()}});
     reset_driver_calls();
     for (int i = 0; i < 2; ++i) {
-      if (observes) step.observe(0, {{grad.data()}}, step.make_args());
+      if (observes) step.observe(Tensor{0}, {{grad.data()}}, step.make_args());
       step.run({{grad.data()}}, step.make_args());
     }
     step.stats();

@@ -47,9 +47,9 @@ TEST_CASE("runs of one step in streams that nothing orders come one after anothe
     Trainer t(Device::cuda(), form, kSizes);
     {
       Lazy lazy;
-      t.run(0, 0, one.handle());
-      t.run(1, 1, two.handle());
-      t.run(2, 2, one.handle());
+      t.run(0, 0, one.stream());
+      t.run(1, 1, two.stream());
+      t.run(2, 2, one.stream());
       one.synchronize();
     }
     CHECK(t.weights() == reference(3));
@@ -65,9 +65,9 @@ TEST_CASE("observe, reduce and run may each have a stream of their own") {
     for (int i = 0; i < 2; ++i) {
       std::vector<void*> g = t.gradients(i, i);
       std::span<void* const> all = g;
-      t.step().observe(0, all.subspan(0, 2), t.args(i), one.handle());
-      t.step().reduce(all, t.args(i), two.handle());
-      t.step().run(all, t.args(i), three.handle());
+      t.step().observe(Tensor{0}, all.subspan(0, 2), t.args(i), one.stream());
+      t.step().reduce(all, t.args(i), two.stream());
+      t.step().run(all, t.args(i), three.stream());
     }
     three.synchronize();
   }
@@ -81,8 +81,8 @@ TEST_CASE("set_args in one stream is what a run in another uses") {
   {
     Lazy lazy;
     for (int i = 0; i < 3; ++i) {
-      t.step().set_args(t.args(i), one.handle());
-      t.step().run(t.gradients(i, i % 2 == 0 ? 0 : 1), two.handle());
+      t.step().set_args(t.args(i), one.stream());
+      t.step().run_captured(t.gradients(i, i % 2 == 0 ? 0 : 1), two.stream());
       two.synchronize();
     }
   }
@@ -101,36 +101,35 @@ TEST_CASE("whoever reads waits for the step, whatever its stream") {
     Trainer t(Device::cuda(), Form::fused, kSizes);
     t.overflow_at = 0;
     Lazy lazy;
-    t.run(0, 0, side.handle());
-    check(t, other.handle());
+    t.run(0, 0, side.stream());
+    check(t, other.stream());
   };
-  auto bits_of = [](Trainer& t, const char* state, void* stream) {
+  auto bits_of = [](Trainer& t, const char* state, Stream stream) {
     return t.step().read_state(state, stream)[0].raw;
   };
-  after_a_run([&](Trainer& t, void*) {
-    CHECK(bits_of(t, "scale", nullptr) == bits_of(want, "scale", nullptr));
+  after_a_run(
+      [&](Trainer& t, Stream) { CHECK(bits_of(t, "scale", {}) == bits_of(want, "scale", {})); });
+  after_a_run([&](Trainer& t, Stream other) {
+    CHECK(bits_of(t, "scale", other) == bits_of(want, "scale", {}));
   });
-  after_a_run([&](Trainer& t, void* other) {
-    CHECK(bits_of(t, "scale", other) == bits_of(want, "scale", nullptr));
-  });
-  after_a_run([&](Trainer& t, void*) { CHECK(t.scaler().read() == scale); });
-  after_a_run([&](Trainer& t, void*) {
+  after_a_run([&](Trainer& t, Stream) { CHECK(t.scaler().read() == scale); });
+  after_a_run([&](Trainer& t, Stream) {
     auto stats = t.step().stats();
     REQUIRE(stats.has_value());
     CHECK(stats->at("found_inf") == 1);
   });
-  after_a_run([&](Trainer& t, void* other) { CHECK(t.step().stats(other).has_value()); });
+  after_a_run([&](Trainer& t, Stream other) { CHECK(t.step().stats(other).has_value()); });
   // A write comes after the run as well.
-  after_a_run([&](Trainer& t, void*) {
+  after_a_run([&](Trainer& t, Stream) {
     t.scaler().write("scale", 7);
     CHECK(t.scaler().read() == 7);
   });
-  after_a_run([&](Trainer& t, void* other) {
+  after_a_run([&](Trainer& t, Stream other) {
     t.step().write_state("scale", std::vector<Bits>{Bits::of(7.0F)}, other);
     t.step().stats();
     CHECK(t.scaler().read() == 7);
   });
-  after_a_run([&](Trainer& t, void* other) {
+  after_a_run([&](Trainer& t, Stream other) {
     t.step().init_state(other);
     Trainer fresh(Device::interpreter(), Form::fused, kSizes);
     t.scaler().write("scale", 65536);
@@ -140,8 +139,8 @@ TEST_CASE("whoever reads waits for the step, whatever its stream") {
   Trainer t(Device::cuda(), Form::fused, kSizes);
   t.overflow_at = -1;
   Lazy lazy;
-  t.run(0, 0, side.handle());  // this one counts
-  t.step().init_state(other.handle());
+  t.run(0, 0, side.stream());  // this one counts
+  t.step().init_state(other.stream());
   for (Bits count : t.step().read_state("step")) CHECK(count.i64() == 0);
 }
 
@@ -149,7 +148,7 @@ TEST_CASE("a scaler's value is that of the last of all its steps") {
   STEPFUSE_NEEDS_FAKE_DEVICE();
   TestStream side;
   Layout layout;
-  layout.add({.size = 4});
+  layout.add({.elements = 4});
   Program program = make_recipe("sgd", {.loss_scale = LossScale::dynamic});
   LossScaler scaler;
   std::vector<std::unique_ptr<Step>> steps;
@@ -162,17 +161,17 @@ TEST_CASE("a scaler's value is that of the last of all its steps") {
         std::make_unique<Step>(program, layout, Device::cuda(), StepOptions{.scaler = &scaler}));
     std::vector<void*> weight = {memory + 4 * (i + 1)};
     steps[i]->prepare();
-    steps[i]->bind("weight", weight);
+    steps[i]->bind_raw("weight", weight);
     steps[i]->init_state();
   }
   Lazy lazy;
   Args args = steps[1]->make_args();
   args.set("lr", 0.1);
-  steps[1]->run(grad, args, side.handle());
+  steps[1]->run(grad, args, side.stream());
   CHECK(scaler.read() == 32768);
-  steps[1]->run(grad, args, side.handle());
+  steps[1]->run(grad, args, side.stream());
   CHECK(steps[0]->read_state("scale")[0] == Bits::of(16384.0F));
-  steps[1]->run(grad, args, side.handle());
+  steps[1]->run(grad, args, side.stream());
   steps.pop_back();  // its run has finished by now
   CHECK(scaler.read() == 8192);
 }
@@ -183,17 +182,17 @@ TEST_CASE("a checkpoint holds the step that a side stream was given") {
   ScratchFolder folder;
   std::string path = folder.path() / "c.safetensors";
   Trainer t(Device::cuda(), Form::fused, kSizes);
-  t.run(0, 0, side.handle());
+  t.run(0, 0, side.stream());
   {
     Lazy lazy;
-    t.run(1, 1, side.handle());
+    t.run(1, 1, side.stream());
     save_checkpoint(path, t.step());
   }
   Trainer loaded(Device::cuda(), Form::fused, kSizes);
   {
     // The stream that loads it may be busy.
     Lazy lazy;
-    loaded.run(7, 0, side.handle());
+    loaded.run(7, 0, side.stream());
     load_checkpoint(path, loaded.step());
   }
   CHECK(loaded.weights().back() == t.weights().back());
@@ -213,14 +212,14 @@ TEST_CASE("replays of a live graph are waited for, and a capture waits for nothi
     Trainer t(Device::cuda(), Form::fused, kSizes);
     t.overflow_at = 1;
     std::vector<void*> g = t.gradients(0, 0);
-    t.step().set_args(t.args(0), stream.handle());
-    t.step().run(g, stream.handle());
+    t.step().set_args(t.args(0), stream.stream());
+    t.step().run_captured(g, stream.stream());
     stream.synchronize();
     // A driver that cannot track graphs, in this capture.
     if (!tracked) fail_driver("cuUserObjectCreate", 1, 801);
-    TestGraph graph(stream, [&] { t.step().run(g, stream.handle()); });
+    TestGraph graph(stream, [&] { t.step().run_captured(g, stream.stream()); });
     t.gradients(1, 0);
-    t.step().set_args(t.args(1), stream.handle());
+    t.step().set_args(t.args(1), stream.stream());
     stream.synchronize();
     Lazy lazy;
     graph.launch();
@@ -233,10 +232,10 @@ TEST_CASE("a run orders by events alone: it waits for nothing, and makes nothing
   TestStream one, two;
   Trainer t(Device::cuda(), Form::fused, kSizes);
   std::vector<void*> g = t.gradients(0, 0);
-  t.step().run(g, t.args(0), one.handle());
+  t.step().run(g, t.args(0), one.stream());
   reset_driver_calls();
-  t.step().run(g, t.args(1), two.handle());
-  t.step().run(g, t.args(2), one.handle());
+  t.step().run(g, t.args(1), two.stream());
+  t.step().run(g, t.args(2), one.stream());
   CHECK(driver_calls("cuStreamWaitEvent") == 2);
   CHECK(driver_calls("cuEventRecord") == 2);
   for (const char* name : {"cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize",
@@ -244,11 +243,11 @@ TEST_CASE("a run orders by events alone: it waits for nothing, and makes nothing
     CHECK(driver_calls(name) == 0);
   }
   // In a capture these calls would become part of the graph, or end it.
-  t.step().set_args(t.args(3), one.handle());
+  t.step().set_args(t.args(3), one.stream());
   one.synchronize();
   reset_driver_calls();
   one.begin_capture();
-  t.step().run(g, one.handle());
+  t.step().run_captured(g, one.stream());
   CHECK(driver_calls("cuStreamWaitEvent") == 0);
   CHECK(driver_calls("cuEventRecord") == 0);
   CHECK(one.drop_capture() == 0);

@@ -22,9 +22,9 @@ TEST_CASE("tensors' arguments and groups change between a device's runs as on th
       GroupedStep got(Device::cuda(), groups, true, form);
       for (int i = 0; i < 4; ++i) {
         for (GroupedStep* s : {&want, &got}) {
-          if (i == 1) s->args->set("lr_scale", 2, 0.5);
-          if (i == 2) s->step().set_group(2, 1);
-          if (i == 3) s->step().set_group(1, 0);
+          if (i == 1) s->args->set("lr_scale", Tensor{2}, 0.5);
+          if (i == 2) s->step().set_group(Tensor{2}, Group{1});
+          if (i == 3) s->step().set_group(Tensor{1}, Group{0});
           s->run(i);
         }
         CHECK(got.weights() == want.weights());

@@ -151,15 +151,15 @@ TEST_CASE("a graph replayed 1,000 times learns what an eager run learns") {
   LongRun replayed(t, scratch_file("replayed"));
   TestStream stream;
   std::vector<void*> g = t.gradients(0, 0);
-  t.step().run(g, replayed.args(0), stream.handle());
-  t.step().set_args(replayed.args(1), stream.handle());
+  t.step().run(g, replayed.args(0), stream.stream());
+  t.step().set_args(replayed.args(1), stream.stream());
   stream.synchronize();
-  TestGraph graph(stream, [&] { t.step().run(g, stream.handle()); });
+  TestGraph graph(stream, [&] { t.step().run_captured(g, stream.stream()); });
   reset_driver_calls();
   for (int i = 1; i < kSteps; ++i) {
     replayed.before(i);
     t.gradients(i, 0);
-    t.step().set_args(replayed.args(i), stream.handle());
+    t.step().set_args(replayed.args(i), stream.stream());
     graph.launch();
     stream.synchronize();  // the host writes the next gradients
   }

@@ -40,14 +40,14 @@ struct Model {
   }
   static Layout layout() {
     Layout l;
-    for (size_t n : kSizes) l.add({.name = "t" + std::to_string(l.size()), .size = n});
+    for (size_t n : kSizes) l.add({.name = "t" + std::to_string(l.size()), .elements = n});
     return l;
   }
   Step step;
 
   // From the beginning, as one should: what the weights are after three steps.
   std::vector<float> run_properly() {
-    for (size_t b = 0; b < 3; ++b) step.bind(kBuffers[b], pointers(b));
+    for (size_t b = 0; b < 3; ++b) step.bind_raw(kBuffers[b], pointers(b));
     for (size_t i = 0; i < 705; ++i) {
       arrays[0][i] = static_cast<float>(i) * 0.01F;
       arrays[3][i] = static_cast<float>(i % 7) - 3;
@@ -59,7 +59,7 @@ struct Model {
     Args args = step.make_args();
     try {
       // A step that was begun is gone on with: again is overwrite.
-      step.observe(0, pointers(3), args);
+      step.observe(Tensor{0}, pointers(3), args);
       step.reduce(pointers(3), args);
     } catch (const Error&) {
     }
@@ -109,6 +109,11 @@ std::vector<void*> any_pointers(Model& m, Rng& rng, size_t buffer) {
   return p;
 }
 
+Member any_member(Rng& rng) {
+  if (rng.chance(30)) return Tensor{any_index(rng)};
+  return Group{rng.pick({0, 1, -1, INT32_MAX, INT32_MIN})};
+}
+
 void any_call(Model& m, Args& args, Rng& rng) {
   Step& s = m.step;
   size_t buffer = rng.below(4);
@@ -122,21 +127,21 @@ void any_call(Model& m, Args& args, Rng& rng) {
       return s.prepare();
     case 1:
     case 2:
-      return s.bind(rng.chance(80) ? kBuffers[buffer] : any_name(rng),
-                    any_pointers(m, rng, buffer));
+      return s.bind_raw(rng.chance(80) ? kBuffers[buffer] : any_name(rng),
+                        any_pointers(m, rng, buffer));
     case 3:
       return s.init_state();
     case 4:
-      return s.init_tensors(any_index(rng));
+      return s.init_tensors(Tensor{any_index(rng)});
     case 5:
     case 6:
       return s.run(gradients, args);
     case 7:
-      return s.run(gradients, Stream{});
+      return s.run_captured(gradients);
     case 8:
       return s.set_args(args);
     case 9:
-      return s.observe(any_index(rng), part, args);
+      return s.observe(Tensor{any_index(rng)}, part, args);
     case 10:
       return s.reduce(gradients, args);
     case 11:
@@ -145,11 +150,11 @@ void any_call(Model& m, Args& args, Rng& rng) {
     case 12:
       return args.set(any_name(rng), any_number(rng));
     case 13:
-      return args.set(any_name(rng), rng.pick({0, 1, -1, INT32_MAX, INT32_MIN}), any_number(rng));
+      return args.set(any_name(rng), any_member(rng), any_number(rng));
     case 14:
       return args.set(ArgId{rng.pick({0, 1, -1, INT32_MAX, INT32_MIN, 100})}, any_number(rng));
     case 15:
-      args.get(ArgId{rng.pick({0, 1, -1, 100})}, rng.pick({0, 1, -1}));
+      args.get(ArgId{rng.pick({0, 1, -1, 100})}, any_member(rng));
       return;
     case 16:
       s.stats();
@@ -167,7 +172,7 @@ void any_call(Model& m, Args& args, Rng& rng) {
     case 20:
       return s.write_args(args, words);
     default:
-      s.device_arg(ArgId{rng.pick({0, 1, -1, 100})}, rng.pick({0, 1, -1}));
+      s.device_arg(ArgId{rng.pick({0, 1, -1, 100})}, any_member(rng));
   }
 }
 

@@ -38,7 +38,7 @@ void check_sizes(const std::string& text, const Layout& layout) {
     for (const auto& n : entry["shape"]) size *= n.get<uint64_t>();
     for (uint64_t i = entry.value("count", uint64_t{1}); i > 0; --i, ++t) {
       REQUIRE(t < layout.size());
-      CHECK(layout.tensors()[t].size == size);
+      CHECK(layout.tensors()[t].elements == size);
       CHECK(layout.tensors()[t].group == entry.value("group", uint64_t{0}));
     }
   }

@@ -2,6 +2,7 @@
 // records.
 #include <doctest/doctest.h>
 
+#include "runtime/step/internals.hpp"
 #include "runtime/step/step_impl.hpp"
 #include "tests/fuzz/damaged_safetensors.hpp"
 #include "tests/fuzz/fuzz.hpp"
@@ -14,7 +15,7 @@ using namespace stepfuse::testing;
 TEST_CASE("fuzz: records") {
   SavedStep saved;
   const std::string path = saved.path();
-  save_record(path, capture(saved.step.impl(), saved.step.make_args()));
+  save_record(path, capture(Internals::of(saved.step), saved.step.make_args()));
   const std::string good = read_bytes(path);
   uint64_t accepted = 0;
   fuzz(300, [&](Rng& rng) {

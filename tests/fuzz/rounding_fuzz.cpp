@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <stepfuse/ir.hpp>
 #include <stepfuse/stepfuse.hpp>
 
 #include "runtime/cpu/llvm_compiler.hpp"
@@ -49,7 +50,7 @@ Results run(const Case& c, int mode) {
   Program p = make_recipe(c.recipe, c.options);
   r.texts = print(p) + print(parse(c.constant));
   Layout layout;
-  layout.add({.size = kSize});
+  layout.add({.elements = kSize});
   LossScaler scaler({.init_scale = 3});
   Step step(parse(print(p)), layout, c.device, {.scaler = &scaler});
   step.prepare();
@@ -59,7 +60,7 @@ Results run(const Case& c, int mode) {
   std::vector<float> gradient = c.gradient;
   r.arrays.assign(p.buffers.size(), c.gradient);
   for (size_t b = 0; b < p.buffers.size(); ++b) {
-    if (p.buffers[b].name != "grad") step.bind(p.buffers[b].name, {{r.arrays[b].data()}});
+    if (p.buffers[b].name != "grad") step.bind_raw(p.buffers[b].name, {{r.arrays[b].data()}});
   }
   step.init_state();
   for (int i = 0; i < 2; ++i) step.run({{gradient.data()}}, args);

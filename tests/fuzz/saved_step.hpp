@@ -16,7 +16,7 @@ class SavedStep {
   SavedStep() {
     for (size_t b = 0; b < kBuffers.size(); ++b) {
       arrays[b].assign(kSizes[0] + kSizes[1], 1.0F);
-      step.bind(kBuffers[b], pointers(b));
+      step.bind_raw(kBuffers[b], pointers(b));
     }
     step.prepare();
     step.init_state();
@@ -32,8 +32,8 @@ class SavedStep {
   LossScaler scaler;
   Step step{make_recipe("adamw", {.loss_scale = LossScale::dynamic, .clip = Clip::l2}),
             Layout()
-                .add({.name = "a", .size = kSizes[0]})
-                .add({.name = "b", .size = kSizes[1], .group = 1}),
+                .add({.name = "a", .elements = kSizes[0]})
+                .add({.name = "b", .elements = kSizes[1], .group = 1}),
             Device::interpreter(),
             {.scaler = &scaler}};
 

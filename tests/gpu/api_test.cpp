@@ -13,6 +13,7 @@
 
 #include <stepfuse/checkpoint.hpp>
 
+#include "runtime/step/internals.hpp"
 #include "runtime/step/step_impl.hpp"
 #include "tests/gpu/skip.hpp"
 #include "tests/support/graph.hpp"
@@ -69,14 +70,14 @@ TEST_CASE("a graph replayed 1,000 times learns what the host's interpreter learn
   t.overflow_at = 500;
   TestStream stream;
   std::vector<void*> g = t.gradients(0, 0);
-  t.step().set_args(scheduled(t, 0), stream.handle());
-  t.step().run(g, stream.handle());
+  t.step().set_args(scheduled(t, 0), stream.stream());
+  t.step().run_captured(g, stream.stream());
   stream.synchronize();
-  TestGraph graph(stream, [&] { t.step().run(g, stream.handle()); });
+  TestGraph graph(stream, [&] { t.step().run_captured(g, stream.stream()); });
   for (int i = 1; i < kSteps; ++i) {
     keep_or_restore(t, i, file);
     t.gradients(i, 0);
-    t.step().set_args(scheduled(t, i), stream.handle());
+    t.step().set_args(scheduled(t, i), stream.stream());
     graph.launch();
     stream.synchronize();
   }
@@ -98,10 +99,10 @@ TEST_CASE("arguments in device memory, the step's own and the caller's") {
     if (i % 2 == 0) {
       t.step().write_args(t.args(i), words);
       REQUIRE(call_driver("cuMemcpyHtoD_v2", block, words.data(), words.size() * 8) == 0);
-      t.step().run(g, DeviceArgs{reinterpret_cast<const void*>(block)}, stream.handle());
+      t.step().run(g, DeviceArgs{reinterpret_cast<const void*>(block)}, stream.stream());
     } else {
-      t.step().set_args(t.args(i), stream.handle());
-      t.step().run(g, stream.handle());
+      t.step().set_args(t.args(i), stream.stream());
+      t.step().run_captured(g, stream.stream());
     }
     stream.synchronize();
   }
@@ -117,28 +118,28 @@ TEST_CASE("between the phases: observe, reduce, and a graph of both") {
   std::vector<void*> g = t.gradients(0, 0);
   std::span<void* const> all = g;
   eager.run(0, 0);
-  t.step().set_args(t.args(0), stream.handle());
-  t.step().observe(1, all.subspan(1), stream.handle());
-  t.step().reduce(g, stream.handle());
-  t.step().run(g, stream.handle());
+  t.step().set_args(t.args(0), stream.stream());
+  t.step().observe_captured(Tensor{1}, all.subspan(1), stream.stream());
+  t.step().reduce_captured(g, stream.stream());
+  t.step().run_captured(g, stream.stream());
   stream.synchronize();
   TestGraph graph(stream, [&] {
-    t.step().observe(0, all.subspan(0, 1), stream.handle());
-    t.step().reduce(g, stream.handle());
-    t.step().run(g, stream.handle());
+    t.step().observe_captured(Tensor{0}, all.subspan(0, 1), stream.stream());
+    t.step().reduce_captured(g, stream.stream());
+    t.step().run_captured(g, stream.stream());
   });
   for (int i = 1; i < 8; ++i) {
     eager.run(i, 0);
     t.gradients(i, 0);
-    t.step().set_args(t.args(i), stream.handle());
+    t.step().set_args(t.args(i), stream.stream());
     graph.launch();
     stream.synchronize();
   }
   CHECK(t.weights() == eager.weights());
   Partials partials = t.step().partials();
   float sum = 0;
-  t.step().impl().backend->memory()->copy_to_host(
-      &sum, static_cast<char*>(partials.block) + partials.at("sum").offset, sizeof sum, nullptr);
+  Internals::of(t.step()).backend->memory()->copy_to_host(
+      &sum, static_cast<char*>(partials.block) + partials.at("sum").offset, sizeof sum, {});
   CHECK(std::sqrt(sum) == t.step().latest()->at("grad_norm"));
 }
 
@@ -147,11 +148,11 @@ TEST_CASE("a live graph refuses moved arrays, and lets go when it is destroyed")
   Trainer t(Device::cuda(), Form::fused, kSizes);
   TestStream stream;
   std::vector<void*> g = t.gradients(0, 0), moved = t.gradients(0, 1);
-  t.step().set_args(t.args(0), stream.handle());
-  t.step().run(g, stream.handle());
+  t.step().set_args(t.args(0), stream.stream());
+  t.step().run_captured(g, stream.stream());
   stream.synchronize();
   {
-    TestGraph graph(stream, [&] { t.step().run(g, stream.handle()); });
+    TestGraph graph(stream, [&] { t.step().run_captured(g, stream.stream()); });
     CHECK_THROWS_WITH_AS(t.step().run(moved, t.args(1)), doctest::Contains("destroy the graph"),
                          Error);
     graph.launch();
@@ -167,10 +168,10 @@ TEST_CASE("ordinary host memory is refused by name") {
     return;
   }
   Layout layout;
-  layout.add({.name = "bias", .size = 100});
+  layout.add({.name = "bias", .elements = 100});
   std::vector<float> host(100);
   Step step(make_recipe("adamw"), layout, Device::cuda());
-  CHECK_THROWS_WITH_AS(step.bind("weight", std::vector<void*>{host.data()}),
+  CHECK_THROWS_WITH_AS(step.bind_raw("weight", std::vector<void*>{host.data()}),
                        doctest::Contains("@weight of tensor 0 'bias'"), Error);
 }
 

@@ -13,15 +13,15 @@ using namespace stepfuse;
 TEST_CASE("a profiler sees what a step does, by recipe, form and storage types") {
   setenv("NVTX_INJECTION64_PATH", STEPFUSE_NVTX_RECORDER, 1);
   Layout layout;
-  layout.add({.size = 8, .dtypes = {{"grad", DType::bf16}}});
-  layout.add({.size = 4, .dtypes = {{"grad", DType::f32}}});
+  layout.add({.elements = 8, .dtypes = {{"grad", DType::bf16}}});
+  layout.add({.elements = 4, .dtypes = {{"grad", DType::f32}}});
   Step step(make_recipe("sgd", {.grad = DTypeSet(DType::bf16) | DType::f32, .clip = Clip::l2}),
             layout, Device::interpreter(), {.form = Form::split, .observe = true});
   step.prepare();
   std::vector<float> weights(12), grads(12);
-  step.bind("weight", std::vector<void*>{weights.data(), weights.data() + 8});
+  step.bind_raw("weight", std::vector<void*>{weights.data(), weights.data() + 8});
   std::vector<void*> g = {grads.data(), grads.data() + 8};
-  step.observe(0, std::span<void* const>(g).subspan(0, 1), step.make_args());
+  step.observe(Tensor{0}, std::span<void* const>(g).subspan(0, 1), step.make_args());
   step.reduce(g, step.make_args());
   step.run(g, step.make_args());
 

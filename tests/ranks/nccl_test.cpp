@@ -41,7 +41,7 @@ TEST_CASE(
     for (int r = 0; r < 2; ++r) {
       threads.emplace_back([&, r] {
         auto ranks = nccl_collectives(r, 2, id);
-        ranks->all_reduce(&values[r], 1, Op::reduce_add, nullptr);
+        ranks->all_reduce(&values[r], 1, Reduction::add, {});
         CHECK(values[r] == static_cast<float>(r + 1));
       });
     }
@@ -67,7 +67,7 @@ TEST_CASE("a rank that is lost ends what waits for it, without a call, and the n
   CHECK(aborts() == before + 1);
   float value = 1;
   for (int again = 0; again < 2; ++again) {
-    CHECK_THROWS_WITH_AS(ranks->all_reduce(&value, 1, Op::reduce_add, nullptr),
+    CHECK_THROWS_WITH_AS(ranks->all_reduce(&value, 1, Reduction::add, {}),
                          doctest::Contains("a remote process exited"), Error);
   }
   set_mode(plain);

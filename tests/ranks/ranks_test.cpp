@@ -73,7 +73,7 @@ std::vector<std::vector<Shard>> cut(int ranks) {
 Layout whole_layout() {
   Layout layout;
   for (size_t t = 0; t < kSizes.size(); ++t)
-    layout.add({.name = "t" + std::to_string(t), .size = kSizes[t]});
+    layout.add({.name = "t" + std::to_string(t), .elements = kSizes[t]});
   return layout;
 }
 
@@ -101,7 +101,7 @@ struct Trainer {
     Layout layout;
     const char* names[] = {"weight", "exp_avg", "exp_avg_sq"};
     for (const Shard& s : shards) {
-      layout.add({.name = "t" + std::to_string(s.tensor), .size = s.size, .offset = s.offset});
+      layout.add({.name = "t" + std::to_string(s.tensor), .elements = s.size, .offset = s.offset});
       gradients.push_back(&model.arrays[3][s.tensor][s.offset]);
     }
     step = std::make_unique<Step>(make_recipe("adamw", recipe(clip)), layout, Device::cpu(1),
@@ -110,7 +110,7 @@ struct Trainer {
     for (size_t b = 0; b < 3; ++b) {
       std::vector<void*> pointers;
       for (const Shard& s : shards) pointers.push_back(&model.arrays[b][s.tensor][s.offset]);
-      step->bind(names[b], pointers);
+      step->bind_raw(names[b], pointers);
     }
     step->init_state();
     args.emplace(step->make_args());
@@ -215,10 +215,10 @@ TEST_CASE("a formula's own sum is exchanged as a sum, beside the maximum norm") 
       "  w = w - lr * g - sum - top\n}\n");
   const Program program = make_recipe(formula, {.clip = Clip::inf, .all_reduce = true});
   auto stepped = [&](std::vector<float> weight, std::vector<float> gradient, Collectives* ranks) {
-    Step step(program, Layout().add({.name = "t", .size = weight.size()}), Device::cpu(1),
+    Step step(program, Layout().add({.name = "t", .elements = weight.size()}), Device::cpu(1),
               {.observe = true});
     step.prepare();
-    step.bind("weight", {{weight.data()}});
+    step.bind_raw("weight", {{weight.data()}});
     step.init_state();
     Args args = step.make_args();
     step.reduce({{gradient.data()}}, args);
@@ -226,7 +226,7 @@ TEST_CASE("a formula's own sum is exchanged as a sum, beside the maximum norm") 
       bool own = p.name == "sum" || p.name == "top";
       CHECK(p.pipeline == !own);
     }
-    CHECK(step.partials().at("sum").op == Op::reduce_add);
+    CHECK(step.partials().at("sum").op == Reduction::add);
     if (ranks != nullptr) share_partials(step, *ranks);
     step.run({{gradient.data()}}, args);
     return weight;
@@ -290,7 +290,7 @@ struct RowTrainer {
         make_recipe(optimizer_of(optimizer), {.clip = Clip::l2, .all_reduce = true}), layout,
         Device::cpu(1), StepOptions{.observe = true});
     step->prepare();
-    step->bind("weight", weights);
+    step->bind_raw("weight", weights);
     step->init_state();
     args.emplace(step->make_args());
     args->set("max_norm", 0.5);
@@ -316,8 +316,8 @@ TEST_CASE("pieces of rows are exchanged, however many rows there are") {
   // Many rows in the elements of few pieces, and rows of half a piece.
   constexpr uint64_t kRow = kPiece / 2;
   auto whole = [](uint64_t columns) {
-    return std::vector<TensorSpec>{{.name = "t0", .size = 10 * kRow, .columns = columns},
-                                   {.name = "t1", .size = 900, .columns = 9}};
+    return std::vector<TensorSpec>{{.name = "t0", .elements = 10 * kRow, .columns = columns},
+                                   {.name = "t1", .elements = 900, .columns = 9}};
   };
   auto layout_of = [](const std::vector<TensorSpec>& specs) {
     Layout layout;
@@ -336,10 +336,10 @@ TEST_CASE("pieces of rows are exchanged, however many rows there are") {
     std::vector<double> norms(2);
     auto said = on_ranks(2, [&](Collectives& ranks) {
       TensorSpec first = whole(columns)[0], rest = first;
-      first.size = 6 * kRow;
+      first.elements = 6 * kRow;
       rest.offset = 6 * kRow;
-      rest.size = 4 * kRow;
-      first.full_size = rest.full_size = 10 * kRow;
+      rest.elements = 4 * kRow;
+      first.full_elements = rest.full_elements = 10 * kRow;
       std::vector<TensorSpec> mine = {first, whole(columns)[1]};
       if (ranks.rank() == 1) mine = {rest};
       Model own({10 * kRow, 900});
@@ -364,8 +364,8 @@ TEST_CASE("pieces of rows are exchanged, however many rows there are") {
 TEST_CASE("values of a tensor stay its rank's own, where ranks have whole tensors") {
   NEEDS_LLVM();
   Model one_model({4 * 900, 900}), model({4 * 900, 900});
-  std::vector<TensorSpec> specs = {{.name = "t0", .size = 4 * 900, .columns = 30},
-                                   {.name = "t1", .size = 900, .columns = 9}};
+  std::vector<TensorSpec> specs = {{.name = "t0", .elements = 4 * 900, .columns = 30},
+                                   {.name = "t1", .elements = 900, .columns = 9}};
   Layout whole;
   for (const TensorSpec& s : specs) whole.add(s);
   RowTrainer one(one_model, specs, "adafactor");
@@ -392,14 +392,14 @@ TEST_CASE("an exchange of pieces refuses what another rank or append() made wron
   auto make = [&](Collectives& ranks, const Layout& whole, size_t appended) {
     Trainer t(model, shards[static_cast<size_t>(ranks.rank())], Clip::l2);
     PieceExchange exchange(*t.step, whole, ranks);
-    for (size_t i = 0; i < appended; ++i) t.step->append({.name = "more", .size = kPiece});
+    for (size_t i = 0; i < appended; ++i) t.step->append({.name = "more", .elements = kPiece});
     if (appended != 0) exchange.reduce(t.gradients, *t.args);
   };
   // Rank 1's tensors have ids that rank 0's do not have.
   auto said = on_ranks(2, [&](Collectives& ranks) {
     Layout whole;
     if (ranks.rank() == 1) {
-      for (int i = 0; i < 1000; ++i) whole.add({.name = "u" + std::to_string(i), .size = 1});
+      for (int i = 0; i < 1000; ++i) whole.add({.name = "u" + std::to_string(i), .elements = 1});
     }
     const Layout all = whole_layout();
     for (const TensorSpec& t : all.tensors()) whole.add(t);
@@ -409,7 +409,7 @@ TEST_CASE("an exchange of pieces refuses what another rank or append() made wron
   // One rank's mistake must not block the others.
   said = on_ranks(2, [&](Collectives& ranks) {
     Trainer t(model, shards[static_cast<size_t>(ranks.rank())], Clip::l2);
-    if (ranks.rank() == 1) t.step->append({.name = "more", .size = 1});
+    if (ranks.rank() == 1) t.step->append({.name = "more", .elements = 1});
     PieceExchange(*t.step, whole_layout(), ranks);
   });
   CHECK(said[0] == "rank 1 found a mistake in its step or layout; its own message says which");
@@ -422,7 +422,7 @@ TEST_CASE("an exchange of pieces refuses what another rank or append() made wron
 TEST_CASE("facts tell columns, ids, storage types and arguments apart") {
   LossScaler scaler;
   Layout mine;
-  mine.add({.size = 4});
+  mine.add({.elements = 4});
   Step step(make_recipe("adamw", recipe(Clip::l2)), mine, Device::interpreter(),
             {.scaler = &scaler});
   auto text = [&](const TensorSpec& spec, double lr = 1e-3) {
@@ -434,12 +434,12 @@ TEST_CASE("facts tell columns, ids, storage types and arguments apart") {
     for (const Fact& f : facts_of(step, whole, args)) all += f.name + "\n" + f.text + "\n";
     return all;
   };
-  TensorSpec plain{.name = "a", .size = 4};
+  TensorSpec plain{.name = "a", .elements = 4};
   CHECK(text(plain) == text(plain));
-  CHECK(text(plain) == text({.name = "a", .size = 4, .columns = 4, .id = 0}));
-  CHECK(text(plain) != text({.name = "a", .size = 4, .columns = 2}));
-  CHECK(text(plain) != text({.name = "a", .size = 4, .id = 7}));
-  CHECK(text(plain) != text({.name = "a", .size = 4, .dtypes = {{"grad", DType::f16}}}));
+  CHECK(text(plain) == text({.name = "a", .elements = 4, .columns = 4, .id = 0}));
+  CHECK(text(plain) != text({.name = "a", .elements = 4, .columns = 2}));
+  CHECK(text(plain) != text({.name = "a", .elements = 4, .id = 7}));
+  CHECK(text(plain) != text({.name = "a", .elements = 4, .dtypes = {{"grad", DType::f16}}}));
   CHECK(text(plain) != text(plain, 2e-3));
 }
 
@@ -453,12 +453,12 @@ TEST_CASE("the norm of 16,384 ranks has one device's bits when its pieces are fo
   Program program = make_recipe("sgd", {.clip = Clip::l2, .all_reduce = true});
   auto make = [&](size_t tensors) {
     Layout layout;
-    for (size_t t = 0; t < tensors; ++t) layout.add({.size = kElements});
+    for (size_t t = 0; t < tensors; ++t) layout.add({.elements = kElements});
     Step step(program, layout, Device::cpu(1), {.observe = true});
     step.prepare();
     std::vector<void*> pointers;
     for (size_t t = 0; t < tensors; ++t) pointers.push_back(&weight[t * kElements]);
-    step.bind("weight", pointers);
+    step.bind_raw("weight", pointers);
     step.adopt_state();
     return step;
   };
@@ -479,7 +479,7 @@ TEST_CASE("the norm of 16,384 ranks has one device's bits when its pieces are fo
   float in_order = 0;
   for (size_t r = 0; r < kRanks; ++r) {
     std::vector<void*> g = gradients(2 * r, 2);
-    rank.observe(0, g, rank.make_args());
+    rank.observe(Tensor{0}, g, rank.make_args());
     Partials partials = rank.partials();
     const Partial& p = partials.at("sum");
     REQUIRE(p.piece_count == 2);

@@ -24,14 +24,14 @@ struct Trainer {
     options.weight_decay =
         std::string_view(name) == "sgd" ? std::optional(WeightDecay::none) : std::nullopt;
     Layout layout;
-    layout.add({.name = "w", .size = 3});
+    layout.add({.name = "w", .elements = 3});
     return Step(make_recipe(name, options), layout, Device::cpu(1), {.scaler = &scaler});
   }
   Trainer() {
     std::vector<void*> s = {sum.data()};
     std::vector<void*> w = {weight.data()};
-    accumulate.bind("grad_sum", s);
-    step.bind("weight", w);
+    accumulate.bind_raw("grad_sum", s);
+    step.bind_raw("weight", w);
     accumulate.init_state();
     accumulate.prepare();
     step.prepare();

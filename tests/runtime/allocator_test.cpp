@@ -71,7 +71,7 @@ struct Adam {
   }
   static Layout layout() {
     Layout out;
-    out.add({.name = "a", .size = 4}).add({.name = "b", .size = 4});
+    out.add({.name = "a", .elements = 4}).add({.name = "b", .elements = 4});
     return out;
   }
   static std::vector<float*> arrays(std::vector<float>& values, size_t tensors) {
@@ -81,9 +81,9 @@ struct Adam {
   }
   void start(size_t tensors) {
     step.prepare();
-    step.bind("weight", arrays(weight, tensors));
-    step.bind("exp_avg", arrays(m, tensors));
-    step.bind("exp_avg_sq", arrays(v, tensors));
+    step.bind_raw("weight", arrays(weight, tensors));
+    step.bind_raw("exp_avg", arrays(m, tensors));
+    step.bind_raw("exp_avg_sq", arrays(v, tensors));
   }
 };
 
@@ -98,7 +98,7 @@ TEST_CASE("every block goes back to the caller's allocator, once and of its size
       CHECK(ledger.live() == 1);  // the initialising step's block has been freed
       CHECK(ledger.given >= 2);
       a.step.run(Adam::arrays(a.grad, 2), a.step.make_args());
-      a.step.append({.name = "c", .size = 4});
+      a.step.append({.name = "c", .elements = 4});
       CHECK(ledger.live() == 1);
       Step moved = std::move(a.step);
       CHECK(ledger.live() == 1);
@@ -130,33 +130,33 @@ TEST_CASE("an append() that finds no memory leaves the step with its arguments a
     Args args = a.step.make_args();
     args.set("lr", 0.125);
     a.step.set_args(args);
-    a.step.run(Adam::arrays(a.grad, 2), nullptr);
+    a.step.run_captured(Adam::arrays(a.grad, 2));
     std::optional<StepStats> before = a.step.latest();
     REQUIRE(before.has_value());
     float weight = a.weight[0];
 
     ledger.fails_after = 0;
-    a.step.append({.name = "c", .size = 4});
-    a.step.append({.name = "d", .size = 4});
+    a.step.append({.name = "c", .elements = 4});
+    a.step.append({.name = "d", .elements = 4});
     CHECK_THROWS_AS(a.step.prepare(), std::runtime_error);
     CHECK(a.step.layout().size() == 2);
     CHECK(ledger.live() == 1);
     CHECK(a.step.latest()->index == before->index);
     CHECK(a.step.latest()->values == before->values);
     CHECK(a.step.read_state("step").size() == 2);
-    a.step.run(Adam::arrays(a.grad, 2), nullptr);  // with the arguments that were set
+    a.step.run_captured(Adam::arrays(a.grad, 2));  // with the arguments that were set
     CHECK(a.weight[0] < weight);
     a.step.run(Adam::arrays(a.grad, 2), args);  // older Args still fit
     CHECK(a.step.latest()->index == 2);
 
     ledger.fails_after = 1000;
-    a.step.append({.name = "c", .size = 4});
+    a.step.append({.name = "c", .elements = 4});
     CHECK(a.step.layout().size() == 3);
     CHECK(a.step.history().size() == 3);  // its reports are per step
     CHECK(has(message_of([&] { a.step.set_args(args); }), "older than append()"));
     a.start(3);
-    a.step.init_tensors(2);
-    CHECK(has(message_of([&] { a.step.run(Adam::arrays(a.grad, 3), nullptr); }), "set_args()"));
+    a.step.init_tensors(Tensor{2});
+    CHECK(has(message_of([&] { a.step.run_captured(Adam::arrays(a.grad, 3)); }), "set_args()"));
     a.step.run(Adam::arrays(a.grad, 3), a.step.make_args());
     CHECK(a.step.read_state("step")[0].i64() == 4);
     CHECK(a.step.read_state("step")[2].i64() == 1);

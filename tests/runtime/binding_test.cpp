@@ -43,12 +43,12 @@ struct Fixture {
 
   static Step make() {
     Layout layout;
-    layout.add({.name = "a", .size = 4}).add({.name = "b", .size = 4});
+    layout.add({.name = "a", .elements = 4}).add({.name = "b", .elements = 4});
     return Step(parse(kSgd), layout, Device::interpreter());
   }
   void bind() {
-    step.bind("weight", weights);
-    step.bind("hint", hints);
+    step.bind_raw("weight", weights);
+    step.bind_raw("hint", hints);
   }
   void run() {
     step.prepare();
@@ -69,13 +69,13 @@ TEST_CASE("a bound step runs; read-only arrays may alias") {
 
 TEST_CASE("missing, unknown and miscounted bindings") {
   Fixture f;
-  f.step.bind("weight", f.weights);
+  f.step.bind_raw("weight", f.weights);
   CHECK(has(message_of(ErrorKind::bind, [&] { f.run(); }), "@hint is not bound"));
-  CHECK(has(message_of(ErrorKind::bind, [&] { f.step.bind("wieght", f.weights); }),
-            "has no buffer 'wieght'; it has @grad @weight @hint"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.step.bind_raw("wieght", f.weights); }),
+            "has no buffer 'wieght'; it has @grad @weight @hint; did you mean 'weight'?"));
   std::vector<void*> one = {f.at(0)};
-  CHECK(has(message_of(ErrorKind::bind, [&] { f.step.bind("weight", one); }), "2 tensors"));
-  CHECK(has(message_of(ErrorKind::bind, [&] { f.step.bind("grad", f.grads); }), "run()"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.step.bind_raw("weight", one); }), "2 tensors"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.step.bind_raw("grad", f.grads); }), "run()"));
   f.bind();
   f.step.prepare();
   CHECK(has(message_of(ErrorKind::bind, [&] { f.step.run(one, f.step.make_args()); }),
@@ -112,13 +112,13 @@ TEST_CASE("gradients may lie anywhere that is not written, and a step says where
   Layout layout;
   std::vector<void*> weights;
   for (size_t t = 0; t < kTensors; ++t) {
-    layout.add({.name = std::string(1, static_cast<char>('a' + t)), .size = 4});
+    layout.add({.name = std::string(1, static_cast<char>('a' + t)), .elements = 4});
     weights.push_back(
         &memory[12 * ((3 * t) % kTensors)]);  // with a gap of two between them, in any order
   }
   Step step(parse(kSgd), layout, Device::interpreter());
-  step.bind("weight", weights);
-  step.bind("hint", std::vector<void*>(kTensors, &memory[4]));
+  step.bind_raw("weight", weights);
+  step.bind_raw("hint", std::vector<void*>(kTensors, &memory[4]));
   step.prepare();
   Args args = step.make_args();
   std::mt19937 random(1);
@@ -185,12 +185,12 @@ TEST_CASE(
     store @grad, %zero
   })");
   Layout layout;
-  layout.add({.name = "a", .size = 4}).add({.name = "b", .size = 4});
+  layout.add({.name = "a", .elements = 4}).add({.name = "b", .elements = 4});
   std::vector<float> memory(64, 1.0F);
   auto at = [&](size_t i) { return memory.data() + i; };
   Step step(p, layout, Device::interpreter());
-  step.bind("weight", std::vector<float*>{at(0), at(4)});
-  step.bind("hint", std::vector<float*>{at(20), at(12)});  // not in ascending order
+  step.bind_raw("weight", std::vector<float*>{at(0), at(4)});
+  step.bind_raw("hint", std::vector<float*>{at(20), at(12)});  // not in ascending order
   step.prepare();
   auto run = [&](size_t a, size_t b) {
     step.run(std::vector<float*>{at(a), at(b)}, step.make_args());
@@ -230,7 +230,7 @@ TEST_CASE("tied tensors are laid out alike, or told what differs") {
     const char* what;
     TensorSpec other;
   };
-  const TensorSpec first{.name = "a", .size = 4, .dtypes = {{"weight", DType::f32}}};
+  const TensorSpec first{.name = "a", .elements = 4, .dtypes = {{"weight", DType::f32}}};
   auto with = [&](auto change) {
     TensorSpec t = first;
     t.name = "b";
@@ -242,10 +242,10 @@ TEST_CASE("tied tensors are laid out alike, or told what differs") {
        with([](TensorSpec& t) { t.dtypes = {{"weight", DType::f16}}; })},
       {"their groups differ", with([](TensorSpec& t) { t.group = 1; })},
       {"their offsets differ", with([](TensorSpec& t) { t.offset = 16384; })},
-      {"their full sizes differ", with([](TensorSpec& t) { t.full_size = 20000; })},
+      {"their full sizes differ", with([](TensorSpec& t) { t.full_elements = 20000; })},
       {"their 'counted' differ", with([](TensorSpec& t) { t.counted = false; })},
       {"their 'updated' differ", with([](TensorSpec& t) { t.updated = false; })},
-      {"overlaps @weight of tensor 0 'a'", with([](TensorSpec& t) { t.size = 3; })},
+      {"overlaps @weight of tensor 0 'a'", with([](TensorSpec& t) { t.elements = 3; })},
       {"no error", with([](TensorSpec&) {})},
   };
   for (const Case& c : cases) {
@@ -254,7 +254,7 @@ TEST_CASE("tied tensors are laid out alike, or told what differs") {
     std::vector<float> weight(4), grad(4);
     Step step(p, layout, Device::interpreter());
     step.prepare();
-    step.bind("weight", std::vector<float*>{weight.data(), weight.data()});
+    step.bind_raw("weight", std::vector<float*>{weight.data(), weight.data()});
     CHECK(has(message_of([&] {
                 step.run(std::vector<float*>{grad.data(), grad.data()}, step.make_args());
               }),
@@ -264,29 +264,32 @@ TEST_CASE("tied tensors are laid out alike, or told what differs") {
 
 TEST_CASE("layouts refuse sizes that cannot be") {
   Layout layout;
-  CHECK(has(message_of(ErrorKind::bind, [&] { layout.add({.size = static_cast<uint64_t>(-1)}); }),
-            "negative"));
-  CHECK(has(message_of(ErrorKind::bind, [&] { layout.add({.size = 1, .group = -1}); }), "group"));
-  CHECK(has(message_of(ErrorKind::bind, [&] { layout.add({.size = 1, .offset = 5}); }), "16384"));
+  CHECK(
+      has(message_of(ErrorKind::bind, [&] { layout.add({.elements = static_cast<uint64_t>(-1)}); }),
+          "negative"));
+  CHECK(
+      has(message_of(ErrorKind::bind, [&] { layout.add({.elements = 1, .group = -1}); }), "group"));
+  CHECK(
+      has(message_of(ErrorKind::bind, [&] { layout.add({.elements = 1, .offset = 5}); }), "16384"));
   CHECK(layout.size() == 0);
   constexpr uint64_t kMost = uint64_t{1} << 44;
   constexpr int kGroups = 1 << 20;
-  CHECK(has(message_of(ErrorKind::bind, [&] { layout.add({.size = kMost + 1}); }), "2^44"));
-  CHECK_NOTHROW(Layout().add({.size = kMost}));
-  CHECK_THROWS_AS(Layout().add({.size = kMost}).add({.size = 1}), Error);
-  CHECK_NOTHROW(Layout().add({.size = 1, .offset = kMost}));
-  CHECK_THROWS_AS(Layout().add({.size = 1, .offset = kMost + 16384}), Error);
-  CHECK_NOTHROW(Layout().add({.size = 1, .group = kGroups - 1}));
-  CHECK(has(message_of(ErrorKind::bind, [&] { layout.add({.size = 1, .group = kGroups}); }),
+  CHECK(has(message_of(ErrorKind::bind, [&] { layout.add({.elements = kMost + 1}); }), "2^44"));
+  CHECK_NOTHROW(Layout().add({.elements = kMost}));
+  CHECK_THROWS_AS(Layout().add({.elements = kMost}).add({.elements = 1}), Error);
+  CHECK_NOTHROW(Layout().add({.elements = 1, .offset = kMost}));
+  CHECK_THROWS_AS(Layout().add({.elements = 1, .offset = kMost + 16384}), Error);
+  CHECK_NOTHROW(Layout().add({.elements = 1, .group = kGroups - 1}));
+  CHECK(has(message_of(ErrorKind::bind, [&] { layout.add({.elements = 1, .group = kGroups}); }),
             "group 1048576 is not in 0 … 1048575"));
   CHECK_NOTHROW(Layout().reserve_groups(kGroups));
   for (int groups : {0, -1, kGroups + 1}) CHECK_THROWS_AS(Layout().reserve_groups(groups), Error);
   Layout two;
-  two.add({.size = 1, .group = 1});
-  CHECK_NOTHROW(two.set_group(0, 0));
-  for (int group : {-1, 2}) CHECK_THROWS_AS(two.set_group(0, group), Error);
-  CHECK_THROWS_AS(two.set_group(1, 0), Error);
-  layout.add({.size = 1, .dtypes = {{"weight", DType::f16}}});
+  two.add({.elements = 1, .group = 1});
+  CHECK_NOTHROW(two.set_group(Tensor{0}, Group{0}));
+  for (int group : {-1, 2}) CHECK_THROWS_AS(two.set_group(Tensor{0}, Group{group}), Error);
+  CHECK_THROWS_AS(two.set_group(Tensor{1}, Group{0}), Error);
+  layout.add({.elements = 1, .dtypes = {{"weight", DType::f16}}});
   CHECK(has(message_of(ErrorKind::bind, [&] { Step(parse(kSgd), layout, Device::interpreter()); }),
             "@weight cannot be stored as f16"));
 }
@@ -299,21 +302,21 @@ TEST_CASE("a shard says how large its tensor is, where a step asks for it") {
     layout.add(std::move(shard));
     return Step(counts, layout, Device::interpreter());
   };
-  CHECK(has(message_of(ErrorKind::bind, [&] { step_of({.size = 8, .offset = 16384}); }),
-            "set full_size"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { step_of({.elements = 8, .offset = 16384}); }),
+            "set full_elements"));
   CHECK(has(message_of(ErrorKind::bind,
-                       [&] { step_of({.size = 8, .offset = 16384, .full_size = 16391}); }),
-            "full_size 16391 is less"));
-  CHECK(has(message_of(ErrorKind::bind, [&] { step_of({.size = 9, .columns = 4}); }),
+                       [&] { step_of({.elements = 8, .offset = 16384, .full_elements = 16391}); }),
+            "full_elements 16391 is less"));
+  CHECK(has(message_of(ErrorKind::bind, [&] { step_of({.elements = 9, .columns = 4}); }),
             "9 elements are not a whole number of rows of 4 columns"));
   for (Device device : {Device::interpreter(), Device::cpu(1)}) {
     Layout layout;
-    layout.add({.size = 4, .offset = 16384, .full_size = 40000});
+    layout.add({.elements = 4, .offset = 16384, .full_elements = 40000});
     Step step(counts, layout, device);
     step.prepare();
     std::vector<float> memory = {0, 0, 0, 0, 40000, 40000, 40000, 80000};
     std::vector<float*> weight = {memory.data()}, grad = {memory.data() + 4};
-    step.bind("weight", weight);
+    step.bind_raw("weight", weight);
     step.adopt_state();
     step.run(grad, step.make_args());
     CHECK(memory[0] == -5.0F);
@@ -326,14 +329,14 @@ TEST_CASE("arguments by name, checked") {
   Args args = f.step.make_args();
   CHECK(args.get(f.step.arg("lr")) == 0.5);
   CHECK(has(message_of(ErrorKind::usage, [&] { args.set("rl", 1); }), "it has lr"));
-  CHECK(has(message_of(ErrorKind::usage, [&] { args.set("lr", 3, 1); }), "group 3"));
+  CHECK(has(message_of(ErrorKind::usage, [&] { args.set("lr", Group{3}, 1); }), "group 3"));
   f.bind();
   CHECK(has(message_of(ErrorKind::usage, [&] { f.step.run(f.grads, args); }), "prepare()"));
 }
 
 TEST_CASE("whole numbers are those of their type, to the last one") {
   Layout layout;
-  layout.add({.size = 1});
+  layout.add({.elements = 1});
   Step step(parse("step @numbers {\n  buffer @grad : f32 in\n  report @r : i64\n  report @s : i32\n"
                   "  report @t : bool\n  arg %long : i64\n  arg %int : i32\n  arg %bit : bool\n"
                   "  write @r, %long\n  write @s, %int\n  write @t, %bit\n}\n"),

@@ -40,7 +40,7 @@ struct Run {
   }
   static Layout layout(const Sizes& sizes, uint64_t offset) {
     Layout layout;
-    for (size_t size : sizes) layout.add({.name = "t", .size = size, .offset = offset});
+    for (size_t size : sizes) layout.add({.name = "t", .elements = size, .offset = offset});
     return layout;
   }
   explicit Run(std::string_view moments, Sizes shape = kSizes, uint64_t offset = 0,
@@ -57,7 +57,7 @@ struct Run {
       }
       if (b.name == "grad") continue;
       if (b.name == "weight") fill(arrays[b.name], 3);
-      step.bind(b.name, pointers);
+      step.bind_raw(b.name, pointers);
     }
     step.prepare();
     step.init_state();
@@ -230,9 +230,9 @@ TEST_CASE("what cannot be converted is refused by name, and writes nothing") {
   Step step(mine, Run::layout({40}, 0), Device::interpreter(), {});
   std::vector<float> weight(40), average(40);
   std::vector<void*> p = {weight.data()};
-  step.bind("weight", p);
+  step.bind_raw("weight", p);
   p = {average.data()};
-  step.bind("exp_avg", p);
+  step.bind_raw("exp_avg", p);
   step.prepare();
   step.init_state();
   save_checkpoint(files.at("mine"), step);

@@ -36,16 +36,16 @@ struct Trainer {
   static RecipeOptions options() { return {.loss_scale = LossScale::dynamic, .clip = Clip::l2}; }
   static Layout layout(size_t first = 1000, uint64_t offset = 0) {
     Layout layout;
-    layout.add({.name = "a", .size = first})
-        .add({.name = "b", .size = kSize - first, .offset = offset});
+    layout.add({.name = "a", .elements = first})
+        .add({.name = "b", .elements = kSize - first, .offset = offset});
     return layout;
   }
   explicit Trainer(const RecipeOptions& recipe = options(), const Layout& shape = layout())
       : step(make_recipe("adamw", recipe), shape, Device::interpreter(), {.scaler = &scaler}) {
-    size_t second = shape.tensors()[0].size;
+    size_t second = shape.tensors()[0].elements;
     auto bind = [&](const char* name, std::vector<float>& x) {
       std::vector<void*> p = {x.data(), x.data() + second};
-      if (step.program().find_buffer(name) >= 0) step.bind(name, p);
+      if (step.program().find_buffer(name) >= 0) step.bind_raw(name, p);
     };
     bind("weight", weight);
     bind("exp_avg", m);
@@ -172,7 +172,7 @@ TEST_CASE("another length, another offset and other arrays are refused by name")
   for (auto [name, array] :
        {std::pair{"weight", &adam.weight}, {"exp_avg", &adam.m}, {"exp_avg_sq", &adam.v}}) {
     std::vector<void*> p = {array->data(), array->data() + 1000};
-    other.bind(name, p);
+    other.bind_raw(name, p);
   }
   CHECK(has(message_of([&] { load_checkpoint(file.path, other); }), "a different step than @adam"));
   // A step without the scaler.
@@ -237,12 +237,12 @@ TEST_CASE("saving and loading take no memory for the whole state") {
   File file;
   std::vector<float> weight(kElements), m(kElements, 3.0F);
   Layout layout;
-  layout.add({.name = "large", .size = kElements});
+  layout.add({.name = "large", .elements = kElements});
   Step step(make_recipe("lion", {}), layout, Device::interpreter(), {});
   std::vector<void*> p = {weight.data()};
-  step.bind("weight", p);
+  step.bind_raw("weight", p);
   p = {m.data()};
-  step.bind("exp_avg", p);
+  step.bind_raw("exp_avg", p);
   {
     LittleMemory room(size_t{32} << 20);
     save_checkpoint(file.path, step);

@@ -35,7 +35,7 @@ struct Trainer {
 
   static Layout layout(DType stored) {
     Layout l;
-    for (uint64_t size : kSizes) l.add({.size = size, .dtypes = {{"grad", stored}}});
+    for (uint64_t size : kSizes) l.add({.elements = size, .dtypes = {{"grad", stored}}});
     return l;
   }
   Trainer(const Device& device, Form form, DType grad)
@@ -48,7 +48,7 @@ struct Trainer {
         args(step.make_args()) {
     step.prepare();
     const char* names[] = {"weight", "exp_avg", "exp_avg_sq"};
-    for (size_t k = 0; k < 3; ++k) step.bind(names[k], pointers(&arrays[k * kAll]));
+    for (size_t k = 0; k < 3; ++k) step.bind_raw(names[k], pointers(&arrays[k * kAll]));
     step.init_state();
     args.set("lr", 0.01);
   }
@@ -65,7 +65,7 @@ struct Trainer {
   void run(int i, const std::vector<float>& factors, DType type) {
     size_t at = 0;
     for (size_t t = 0; t < kTensors; ++t) {
-      if (stored != DType::f32) args.set("grad_scale_inv", static_cast<int>(t), factors[t]);
+      if (stored != DType::f32) args.set("grad_scale_inv", Tensor{t}, factors[t]);
       for (uint64_t k = 0; k < kSizes[t]; ++k, ++at) {
         bytes[at] = static_cast<uint8_t>(narrow(number(at, i), type));
         wide[at] = widen(bytes[at], type) * factors[t];
@@ -114,18 +114,18 @@ TEST_CASE("micro-batches are summed as the gradients they stand for") {
   std::vector<uint8_t> bytes = {0x38, 0x40, 0xb8};  // 1, 2, -1 in e4m3
   std::vector<float> sum(3);
   Layout layout;
-  layout.add({.size = 3, .dtypes = {{"grad", DType::f8e4m3}}});
+  layout.add({.elements = 3, .dtypes = {{"grad", DType::f8e4m3}}});
   LossScaler scaler;
   Step step(make_recipe("accumulate", {.grad = DType::f8e4m3, .grad_scale = true}), layout,
             Device::cpu(1), {.scaler = &scaler});
   std::vector<void*> g = {bytes.data()}, s = {sum.data()};
   step.prepare();
-  step.bind("grad_sum", s);
+  step.bind_raw("grad_sum", s);
   step.init_state();
   Args args = step.make_args();
-  args.set("grad_scale_inv", 0, 0.5);
+  args.set("grad_scale_inv", Tensor{0}, 0.5);
   step.run(g, args);
-  args.set("grad_scale_inv", 0, 3);
+  args.set("grad_scale_inv", Tensor{0}, 3);
   step.run(g, args);
   (void)step.stats();
   CHECK(sum == std::vector<float>{3.5F, 7, -3.5F});

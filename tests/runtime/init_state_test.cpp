@@ -14,13 +14,13 @@ TEST_CASE("init_state() starts again what the step writes and keeps what the cal
   for (const Device& device : {Device::interpreter(), Device::cpu(1)}) {
     constexpr size_t kSize = 64;
     Layout layout;
-    layout.add({.name = "a", .size = kSize});
+    layout.add({.name = "a", .elements = kSize});
     Step step(make_recipe("adamw", options), layout, device);
     std::vector<uint16_t> weight(kSize, 0x3F80);  // 1 in bf16
     std::vector<float> exp_avg(kSize, 3), exp_avg_sq(kSize, 3), grad(kSize, 0.25F);
-    step.bind("weight", {{weight.data()}});
-    step.bind("exp_avg", {{exp_avg.data()}});
-    step.bind("exp_avg_sq", {{exp_avg_sq.data()}});
+    step.bind_raw("weight", {{weight.data()}});
+    step.bind_raw("exp_avg", {{exp_avg.data()}});
+    step.bind_raw("exp_avg_sq", {{exp_avg_sq.data()}});
     step.prepare();
     CHECK(step.read_state("seed")[0].i64() == 0);
     step.write_state("seed", std::vector<Bits>{Bits::of(int64_t{77})});
@@ -40,7 +40,7 @@ TEST_CASE("init_state() starts again what the step writes and keeps what the cal
       CHECK(weight == first);
     }
     // append() initialises the new tensor's values and keeps the rest.
-    step.append({.name = "b", .size = 4});
+    step.append({.name = "b", .elements = 4});
     CHECK(step.read_state("seed")[0].i64() == 77);
   }
 }

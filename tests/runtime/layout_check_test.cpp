@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/ir.hpp>
 #include <stepfuse/stepfuse.hpp>
 
 #include "tests/support/messages.hpp"
@@ -33,10 +34,10 @@ TEST_CASE("no number of a tensor is beyond 2^44") {
   for (uint64_t n : {kMost + 16384, uint64_t{1} << 57, uint64_t{1} << 63, ~uint64_t{0}}) {
     CAPTURE(n);
     for (const TensorSpec& spec :
-         {TensorSpec{.size = n}, TensorSpec{.size = 1, .offset = n / 16384 * 16384},
-          TensorSpec{.size = 1, .full_size = n}, TensorSpec{.size = 0, .full_size = n},
-          TensorSpec{.size = 0, .columns = n},
-          TensorSpec{.size = 1, .full_size = n, .columns = n}}) {
+         {TensorSpec{.elements = n}, TensorSpec{.elements = 1, .offset = n / 16384 * 16384},
+          TensorSpec{.elements = 1, .full_elements = n},
+          TensorSpec{.elements = 0, .full_elements = n}, TensorSpec{.elements = 0, .columns = n},
+          TensorSpec{.elements = 1, .full_elements = n, .columns = n}}) {
       Layout layout;
       std::string said = message_of(ErrorKind::bind, [&] { layout.add(spec); });
       CHECK((said.find("2^44") != said.npos || said.find("cut shards there") != said.npos));
@@ -45,7 +46,7 @@ TEST_CASE("no number of a tensor is beyond 2^44") {
     }
   }
   Layout layout;
-  CHECK_NOTHROW(layout.add({.size = 1, .full_size = kMost, .columns = kMost}));
+  CHECK_NOTHROW(layout.add({.elements = 1, .full_elements = kMost, .columns = kMost}));
 }
 
 TEST_CASE("workspace_bytes() refuses what a step refuses, in the same words") {
@@ -63,17 +64,23 @@ TEST_CASE("workspace_bytes() refuses what a step refuses, in the same words") {
   broken.insts.back().operands[0] = 10000;
   constexpr uint64_t kMany = uint64_t{1} << 33;
   std::vector<Case> cases = {
-      {rows, of({{.size = 10, .full_size = 20, .columns = 4}}), {}, "ends within a row"},
-      {columns, of({{.size = 8, .full_size = 16, .columns = 4}}), {}, "give it whole tensors"},
-      {columns, of({{.size = 4, .full_size = kMany, .columns = 2}}), {}, "give it whole tensors"},
-      {positive, of({{.size = kMany / 2}}), {}, "it may have 2^32 - 1"},
-      {counts, of({{.size = 8, .offset = 16384}}), {}, "set full_size"},
-      {counts, of({{.size = 8, .updated = false}}), {}, "no such state"},
+      {rows, of({{.elements = 10, .full_elements = 20, .columns = 4}}), {}, "ends within a row"},
+      {columns,
+       of({{.elements = 8, .full_elements = 16, .columns = 4}}),
+       {},
+       "give it whole tensors"},
+      {columns,
+       of({{.elements = 4, .full_elements = kMany, .columns = 2}}),
+       {},
+       "give it whole tensors"},
+      {positive, of({{.elements = kMany / 2}}), {}, "it may have 2^32 - 1"},
+      {counts, of({{.elements = 8, .offset = 16384}}), {}, "set full_elements"},
+      {counts, of({{.elements = 8, .updated = false}}), {}, "no such state"},
       {counts,
-       of({{.size = 8}}),
+       of({{.elements = 8}}),
        {.form = static_cast<Form>(77)},
        "is not fused, split or unfused"},
-      {broken, of({{.size = 8}}), {}, "not defined before its use"},
+      {broken, of({{.elements = 8}}), {}, "not defined before its use"},
   };
   for (const Case& c : cases) {
     std::string step =
@@ -87,18 +94,19 @@ TEST_CASE("workspace_bytes() refuses what a step refuses, in the same words") {
 }
 
 TEST_CASE("12,500 tensors that are appended one by one take no longer than one layout of them") {
-  Step step(make_recipe("adamw"), of({{.name = "first", .size = 4}}), Device::interpreter());
+  Step step(make_recipe("adamw"), of({{.name = "first", .elements = 4}}), Device::interpreter());
   ProcessorTime time;
-  for (int i = 0; i < 12500; ++i) step.append({.name = "later", .size = 4});
+  for (int i = 0; i < 12500; ++i) step.append({.name = "later", .elements = 4});
   step.prepare();
   MESSAGE(time.seconds() << " s");
   CHECK(time.seconds() < 2);  // 40 if each append() rebuilt the step
   CHECK(step.layout().size() == 12501);
   CHECK(step.read_state("step").size() == 12501);
   // A tensor that does not fit is refused at once; earlier ones stay.
-  step.append({.size = 4});
-  CHECK(has(message_of([&] { step.append({.size = 4, .group = -1}); }), "group -1"));
-  CHECK(has(message_of([&] { step.append({.size = 4, .updated = false}); }), "no such state"));
-  CHECK(has(message_of([&] { step.append({.size = 4, .dtypes = {{"no", DType::f16}}}); }), "@no"));
+  step.append({.elements = 4});
+  CHECK(has(message_of([&] { step.append({.elements = 4, .group = -1}); }), "group -1"));
+  CHECK(has(message_of([&] { step.append({.elements = 4, .updated = false}); }), "no such state"));
+  CHECK(has(message_of([&] { step.append({.elements = 4, .dtypes = {{"no", DType::f16}}}); }),
+            "@no"));
   CHECK(step.layout().size() == 12502);
 }

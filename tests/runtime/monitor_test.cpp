@@ -84,7 +84,7 @@ TEST_CASE("a step feeds what its ring still has") {
     write @loss_scale, %x
   })");
   Layout layout;
-  layout.add({.size = 1});
+  layout.add({.elements = 1});
   Step step(p, layout, Device::interpreter(), {.stats_ring = 4});
   step.prepare();
   Args args = step.make_args();

@@ -22,14 +22,14 @@ struct Trainer {
   Trainer(const Device& device, Form form, bool observe) : step(make(device, form, observe)) {
     for (size_t i = 0; i < kSize; ++i) g[i] = static_cast<float>(i % 101) * 0.02F - 1.0F;
     step.prepare();
-    step.bind("weight", std::vector<float*>{weight.data()});
-    step.bind("exp_avg", std::vector<float*>{m.data()});
-    step.bind("exp_avg_sq", std::vector<float*>{v.data()});
+    step.bind_raw("weight", std::vector<float*>{weight.data()});
+    step.bind_raw("exp_avg", std::vector<float*>{m.data()});
+    step.bind_raw("exp_avg_sq", std::vector<float*>{v.data()});
     step.init_state();
   }
   static Step make(const Device& device, Form form, bool observe) {
     Layout layout;
-    layout.add({.size = kSize});
+    layout.add({.elements = kSize});
     return Step(make_recipe("lamb"), layout, device, {.form = form, .observe = observe});
   }
   void run() { step.run(std::vector<float*>{g.data()}, step.make_args()); }
@@ -44,8 +44,8 @@ TEST_CASE("observed twice, LAMB gives the bits of a step that nobody observed, i
     for (Form form : {Form::fused, Form::split, Form::unfused}) {
       Trainer t(device, form, true);
       for (int i = 0; i < 2; ++i) {
-        t.step.observe(0, std::vector<float*>{t.other.data()}, t.step.make_args());
-        t.step.observe(0, std::vector<float*>{t.g.data()}, t.step.make_args());
+        t.step.observe(Tensor{0}, std::vector<float*>{t.other.data()}, t.step.make_args());
+        t.step.observe(Tensor{0}, std::vector<float*>{t.g.data()}, t.step.make_args());
         t.run();
       }
       CHECK(t.weight == plain.weight);

@@ -26,13 +26,13 @@ struct Clipped {
              {.observe = true}),
         args(step.make_args()) {
     step.prepare();
-    step.bind("weight", pointers(weight));
+    step.bind_raw("weight", pointers(weight));
     args.set("lr", 1);
     args.set("max_norm", 1);
   }
   static Layout layout() {
     Layout out;
-    for (size_t t = 0; t < kTensors; ++t) out.add({.size = 1});
+    for (size_t t = 0; t < kTensors; ++t) out.add({.elements = 1});
     out.reserve_groups(2);
     return out;
   }
@@ -46,17 +46,17 @@ struct Clipped {
   void call(char what) {
     switch (what) {
       case 'g':
-        return step.set_group(0, 1);
+        return step.set_group(Tensor{0}, Group{1});
       case 'b':
-        return step.bind("weight", pointers(moved));
+        return step.bind_raw("weight", pointers(moved));
       case 'p':
         return step.prepare();
       case 'o':
-        return step.observe(0, std::vector<float*>{grad.data()}, args);
+        return step.observe(Tensor{0}, std::vector<float*>{grad.data()}, args);
       case 'O':
-        return step.observe(0, pointers(grad), args);
+        return step.observe(Tensor{0}, pointers(grad), args);
       case 'A':
-        return step.observe(0, pointers(other), args);
+        return step.observe(Tensor{0}, pointers(other), args);
       case 'r':
         return step.reduce(pointers(grad), args);
       case 'R':
@@ -129,10 +129,10 @@ TEST_CASE("what reduce() left is not used after set_group(), bind(), prepare() o
     }
     Clipped appended(device);
     appended.call('r');
-    appended.step.append({.size = 0});
+    appended.step.append({.elements = 0});
     appended.step.prepare();
-    appended.step.bind("weight", std::vector<float*>{&appended.weight[0], &appended.weight[1],
-                                                     &appended.weight[2], nullptr});
+    appended.step.bind_raw("weight", std::vector<float*>{&appended.weight[0], &appended.weight[1],
+                                                         &appended.weight[2], nullptr});
     std::vector<float*> grads = Clipped::pointers(appended.grad);
     grads.push_back(nullptr);
     CHECK_THROWS_WITH_AS(appended.step.run(grads, appended.step.make_args()),
@@ -147,11 +147,11 @@ TEST_CASE("a count of elements beyond 2^31 is no negative number") {
       make_recipe(parse_optimizer("optimizer o \"\" { w = g * 0 + f32(mean(g > 0, tensor)) }"));
   for (const Device& device : devices) {
     Layout layout;
-    layout.add({.size = 4});
+    layout.add({.elements = 4});
     Step step(program, layout, device, {.observe = true});
     step.prepare();
     std::vector<float> weight(4), grad(4, 1);
-    step.bind("weight", std::vector<float*>{weight.data()});
+    step.bind_raw("weight", std::vector<float*>{weight.data()});
     step.adopt_state();
     for (uint32_t count : {4U, 1U << 31, 3U << 30}) {
       step.reduce(std::vector<float*>{grad.data()}, step.make_args());

@@ -12,6 +12,7 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/ir.hpp>
 #include <stepfuse/stepfuse.hpp>
 
 #include "tests/support/file_faults.hpp"
@@ -72,7 +73,7 @@ struct Recording {
   // Six steps over a tensor of 500 elements, which follows one of 20.
   void train(const Plan& plan = {}) {
     Layout layout;
-    layout.add({.name = "first\n\xff", .size = 20}).add({.name = "layer", .size = 500});
+    layout.add({.name = "first\n\xff", .elements = 20}).add({.name = "layer", .elements = 500});
     LossScaler scaler;
     Program program = make_recipe("adamw", {.loss_scale = LossScale::dynamic, .clip = Clip::l2});
     program.buffers[static_cast<size_t>(program.find_buffer("grad"))].name = plan.gradient;
@@ -81,7 +82,7 @@ struct Recording {
     std::vector<float> m(520), v(520), grad(500), first(60, 1.0F);
     auto bind = [&](const char* name, float* small, std::vector<float>& x) {
       std::vector<void*> p = {small, x.data()};
-      step.bind(name, p);
+      step.bind_raw(name, p);
     };
     bind("weight", first.data(), weight);
     bind("exp_avg", &first[20], m);
@@ -194,7 +195,8 @@ StepRecord of_absent(uint64_t size, uint64_t columns) {
                                    "  %g = load @grad : [f32]\n  %row = reduce_add %g : <f32/row>\n"
                                    "  %max = reduce_max %row : f32\n  write @r, %max\n}\n");
   r.gradient = "grad";
-  r.layout.add({.name = "t", .size = size, .columns = columns, .dtypes = {{"grad", DType::f32}}});
+  r.layout.add(
+      {.name = "t", .elements = size, .columns = columns, .dtypes = {{"grad", DType::f32}}});
   r.present = {0};
   r.buffers = {{""}};
   r.states = {{Bits{}}};
@@ -275,7 +277,7 @@ TEST_CASE("nonsense is refused") {
 
 TEST_CASE("STEPFUSE_RECORD names a step in 64 bits") {
   Layout layout;
-  layout.add({.size = 1});
+  layout.add({.elements = 1});
   auto make = [&](const char* value) {
     ::setenv("STEPFUSE_RECORD", value, 1);
     Step(make_recipe("sgd"), layout, Device::interpreter());

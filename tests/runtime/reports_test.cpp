@@ -18,7 +18,7 @@ struct Grouped {
   explicit Grouped(Program program, const Device& device) : step(make(program, device)) { bind(3); }
   static Step make(const Program& program, const Device& device) {
     Layout layout;
-    layout.add({.size = 1}).add({.size = 1}).add({.size = 1, .group = 1});
+    layout.add({.elements = 1}).add({.elements = 1}).add({.elements = 1, .group = 1});
     return Step(program, layout, device, {.stats_ring = 4});
   }
   static std::vector<void*> pointers(std::vector<float>& values, size_t n) {
@@ -28,7 +28,7 @@ struct Grouped {
   }
   void bind(size_t tensors) {
     step.prepare();
-    step.bind("weight", pointers(weight, tensors));
+    step.bind_raw("weight", pointers(weight, tensors));
   }
   StepStats run(size_t tensors = 3) {
     step.run(pointers(grad, tensors), step.make_args());
@@ -59,12 +59,14 @@ TEST_CASE("reports of groups stand in the statistics, in JSON and in the monitor
   for (const Device& device : {Device::interpreter(), Device::cpu(1)}) {
     Grouped g(make_recipe("sgd", {.clip = Clip::l2, .clip_per_group = true}), device);
     StepStats stats = g.run();
-    CHECK(stats.at("grad_norm", 0) == 5);
-    CHECK(stats.at("grad_norm", 1) == 12);
+    CHECK(stats.at("grad_norm", Group{0}) == 5);
+    CHECK(stats.at("grad_norm", Group{1}) == 12);
     CHECK(stats.at("found_inf") == 0);
-    CHECK(stats.at("found_inf", 3) == 0);  // a per-step report has one value for all
-    CHECK_THROWS_WITH_AS(stats.at("grad_norm"), doctest::Contains("at(\"grad_norm\", 0)"), Error);
-    CHECK_THROWS_WITH_AS(stats.at("grad_norm", 2), doctest::Contains("there is no 2"), Error);
+    CHECK(stats.at("found_inf", Group{3}) == 0);  // a per-step report has one value for all
+    CHECK_THROWS_WITH_AS(stats.at("grad_norm"), doctest::Contains("at(\"grad_norm\", Group{0})"),
+                         Error);
+    CHECK_THROWS_WITH_AS(stats.at("grad_norm", Group{2}), doctest::Contains("there is no 2"),
+                         Error);
     CHECK_THROWS_WITH_AS(stats.at("norm"), doctest::Contains("found_inf"), Error);
     CHECK(to_json_line(stats).find(R"("grad_norm":[5,12])") != std::string::npos);
 
@@ -92,9 +94,9 @@ TEST_CASE("reports of tensors stand in the statistics, also after append()") {
     g.grad = {5, 6, 7, 8};
     g.run();
     REQUIRE(g.step.history().size() == 2);
-    CHECK(g.step.history()[0].at("largest", 2) == 12);
-    CHECK(g.step.history()[1].at("largest", 2) == 7);
-    g.step.append({.size = 1});
+    CHECK(g.step.history()[0].at("largest", Tensor{2}) == 12);
+    CHECK(g.step.history()[1].at("largest", Tensor{2}) == 7);
+    g.step.append({.elements = 1});
     g.bind(4);
     CHECK(g.step.history().empty());  // a record of three tensors does not fit four
     stats = g.run(4);

@@ -34,7 +34,7 @@ std::string everything() {
   RecipeOptions options{.grad = DType::f16, .loss_scale = LossScale::dynamic, .clip = Clip::l2};
   out += print(make_recipe("adamw", options));
   Layout layout;
-  layout.add({.size = 1, .dtypes = {}});
+  layout.add({.elements = 1, .dtypes = {}});
   Step step(parse("step @s { buffer @grad : f32 inout\n arg %x : f32 = 0.1\n arg %y : f64 = 0.1\n"
                   " %g = load @grad : [f32]\n %p = mul %g, %x : [f32]\n store @grad, %p\n"
                   " report @r : f64\n write @r, %y }"),

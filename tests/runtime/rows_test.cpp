@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <stepfuse/checkpoint.hpp>
+#include <stepfuse/ir.hpp>
 #include <stepfuse/stepfuse.hpp>
 
 #include "tests/support/messages.hpp"
@@ -34,7 +35,9 @@ struct Run {
   Step step;
   Run(const Device& device, std::string_view domain)
       : step(program(domain),
-             Layout().add({.name = "a", .size = 6, .columns = 3}).add({.name = "b", .size = 2}),
+             Layout()
+                 .add({.name = "a", .elements = 6, .columns = 3})
+                 .add({.name = "b", .elements = 2}),
              device) {
     step.prepare();
   }
@@ -71,17 +74,17 @@ TEST_CASE("what rows or columns keep stays, when tensors come later and in check
     for (const Case& c : cases) {
       CAPTURE(c.per);
       Run a(device, c.per);
-      a.step.bind("weight", a.pointers(a.weight));
+      a.step.bind_raw("weight", a.pointers(a.weight));
       a.step.init_state();
       CHECK(a.kept() == c.first);
       a.run();
       CHECK(a.kept() == c.one_step);
       CHECK(a.weight[1] == c.weight_1);
       CHECK(a.weight[5] == -6);
-      a.step.append({.name = "c", .size = 2, .columns = 1});
+      a.step.append({.name = "c", .elements = 2, .columns = 1});
       a.step.prepare();
-      a.step.bind("weight", a.pointers(a.weight));
-      a.step.init_tensors(2);
+      a.step.bind_raw("weight", a.pointers(a.weight));
+      a.step.init_tensors(Tensor{2});
       CHECK(a.kept() == c.appended);
       a.run();
       CHECK(a.kept() == c.two_steps);
@@ -89,9 +92,9 @@ TEST_CASE("what rows or columns keep stays, when tensors come later and in check
       std::string path = std::filesystem::temp_directory_path() / "stepfuse_rows_test.safetensors";
       save_checkpoint(path, a.step);
       Run b(device, c.per);
-      b.step.append({.name = "c", .size = 2, .columns = 1});
+      b.step.append({.name = "c", .elements = 2, .columns = 1});
       b.step.prepare();
-      b.step.bind("weight", b.pointers(b.weight));
+      b.step.bind_raw("weight", b.pointers(b.weight));
       load_checkpoint(path, b.step);
       CHECK(b.kept() == c.two_steps);
       std::filesystem::remove(path);
@@ -103,25 +106,29 @@ TEST_CASE("a shard of a step with values of rows has whole rows") {
   auto step_of = [&](TensorSpec shard) {
     Step step(program("row"), Layout().add(std::move(shard)), Device::interpreter());
   };
-  CHECK(has(message_of(ErrorKind::bind,
-                       [&] { step_of({.size = 16384, .full_size = 30000, .columns = 1000}); }),
-            "ends within a row"));
-  CHECK(has(message_of(ErrorKind::bind,
-                       [&] { step_of({.size = 7616, .offset = 16384, .full_size = 24000}); }),
-            "cut shards where both a row of 24000 and a piece of 16,384 elements begin"));
-  step_of({.size = 16384, .offset = 16384, .full_size = 65536, .columns = 4096});
+  CHECK(has(
+      message_of(ErrorKind::bind,
+                 [&] { step_of({.elements = 16384, .full_elements = 30000, .columns = 1000}); }),
+      "ends within a row"));
+  CHECK(
+      has(message_of(ErrorKind::bind,
+                     [&] { step_of({.elements = 7616, .offset = 16384, .full_elements = 24000}); }),
+          "cut shards where both a row of 24000 and a piece of 16,384 elements begin"));
+  step_of({.elements = 16384, .offset = 16384, .full_elements = 65536, .columns = 4096});
 }
 
 TEST_CASE("a tensor of a step with values of columns is whole") {
   auto step_of = [](TensorSpec t) {
     Step step(program("column"), Layout().add(std::move(t)), Device::interpreter());
   };
-  CHECK(has(message_of(ErrorKind::bind,
-                       [&] {
-                         step_of({.name = "w", .size = 16384, .full_size = 65536, .columns = 4096});
-                       }),
-            "'w' is a shard, and step @o has per-column values"));
-  step_of({.name = "w", .size = 16384, .columns = 4096});
+  CHECK(has(
+      message_of(ErrorKind::bind,
+                 [&] {
+                   step_of(
+                       {.name = "w", .elements = 16384, .full_elements = 65536, .columns = 4096});
+                 }),
+      "'w' is a shard, and step @o has per-column values"));
+  step_of({.name = "w", .elements = 16384, .columns = 4096});
 }
 
 TEST_CASE("columns and blocks are refused by the options' names") {

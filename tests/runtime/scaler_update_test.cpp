@@ -12,6 +12,7 @@
 
 #include <stepfuse/stepfuse.hpp>
 
+#include "runtime/step/internals.hpp"
 #include "runtime/step/loss_scaler.hpp"
 
 using namespace stepfuse;
@@ -40,12 +41,12 @@ struct Trainer {
   float grad = 1;
   Step step;
   explicit Trainer(const RecipeOptions& options) : step(make(options)) {
-    step.bind("weight", {{weight.data()}});
+    step.bind_raw("weight", {{weight.data()}});
     step.prepare();
   }
   Step make(const RecipeOptions& options) {
     Layout layout;
-    layout.add({.size = 1});
+    layout.add({.elements = 1});
     return Step(make_recipe("sgd", options), layout, Device::interpreter(), {.scaler = &scaler});
   }
   StepStats run(bool overflows) {
@@ -118,15 +119,15 @@ TEST_CASE("a process that is forked while a scaler waits is told so, and does no
   };
   LossScaler scaler;
   auto slow = std::make_shared<Slow>();
-  scaler.shared().serve(slow);
-  std::jthread other([&] { scaler.shared().wait(); });
+  Internals::of(scaler)->serve(slow);
+  std::jthread other([&] { Internals::of(scaler)->wait(); });
   while (!slow->waits) std::this_thread::yield();
   pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
     ::alarm(20);
     try {
-      scaler.shared().wait();
+      Internals::of(scaler)->wait();
     } catch (const Error&) {
       ::_exit(0);
     }

@@ -12,6 +12,7 @@
 
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "runtime/saved/record.hpp"
+#include "runtime/step/internals.hpp"
 #include "runtime/step/step_impl.hpp"
 #include "tests/support/messages.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -26,16 +27,16 @@ using Tensors = std::vector<TensorSpec>;
 Tensors whole_tensors() {
   Tensors tensors;
   for (uint64_t size : {100, 4096, 4095, 0, 20001, 7, 5000}) {
-    tensors.push_back({.name = "t" + std::to_string(tensors.size()), .size = size});
+    tensors.push_back({.name = "t" + std::to_string(tensors.size()), .elements = size});
   }
   return tensors;
 }
 // Tensors of 40,000 and of 30,000 elements, cut at 16,384.
 Tensors shards() {
-  return {{.name = "a.0", .size = 16384, .full_size = 40000},
-          {.name = "a.1", .size = 300, .offset = 32768, .full_size = 40000},
-          {.name = "b.0", .size = 16384, .full_size = 30000},
-          {.name = "b.1", .size = 13616, .offset = 16384, .full_size = 30000}};
+  return {{.name = "a.0", .elements = 16384, .full_elements = 40000},
+          {.name = "a.1", .elements = 300, .offset = 32768, .full_elements = 40000},
+          {.name = "b.0", .elements = 16384, .full_elements = 30000},
+          {.name = "b.1", .elements = 13616, .offset = 16384, .full_elements = 30000}};
 }
 
 RecipeOptions options_of(std::string_view moments, uint64_t below = 0) {
@@ -62,11 +63,11 @@ struct Run {
       : program(p), tensors(list), step(p, layout(list), device, {.form = form}) {
     for (const Buffer& b : program.buffers) {
       for (const TensorSpec& t : tensors) {
-        uint64_t count = b.is_of(t.element_count()) ? b.count(t.size, t.column_count()) : 0;
+        uint64_t count = b.is_of(t.element_count()) ? b.count(t.elements, t.column_count()) : 0;
         arrays[b.name].emplace_back(count * size_of(b.dtypes.only()), 7);
       }
       if (b.name == "weight") fill(b.name, 3);
-      if (b.name != "grad") step.bind(b.name, pointers(b.name));
+      if (b.name != "grad") step.bind_raw(b.name, pointers(b.name));
     }
     step.prepare();
     step.init_state();
@@ -160,7 +161,7 @@ TEST_CASE("an array that a tensor has not is null, and one that it has is not") 
   auto refusal = [&](const std::string& buffer, size_t tensor, void* pointer) {
     std::vector<void*> list = run.pointers(buffer);
     list[tensor] = pointer;
-    return message_of([&] { run.step.bind(buffer, list); });
+    return message_of([&] { run.step.bind_raw(buffer, list); });
   };
   float somewhere = 0;
   std::string message = refusal("exp_avg", 1, &somewhere);
@@ -177,8 +178,8 @@ TEST_CASE("an array that a tensor has not is null, and one that it has is not") 
 
 TEST_CASE("whose a buffer is follows from the full tensor, which a shard must name") {
   Program p = make_recipe("adamw", options_of("dyn8", 40000));
-  Tensors unknown = {{.name = "b.1", .size = 300, .offset = 16384}};
-  CHECK(message_of([&] { Run(p, unknown); }).find("set full_size") != std::string::npos);
+  Tensors unknown = {{.name = "b.1", .elements = 300, .offset = 16384}};
+  CHECK(message_of([&] { Run(p, unknown); }).find("set full_elements") != std::string::npos);
   Run run(p, shards());
   CHECK(run.arrays["exp_avg"][1].empty());  // the tensor of 40,000 elements
   CHECK_FALSE(run.arrays["exp_avg"][3].empty());
@@ -194,17 +195,17 @@ TEST_CASE("the gradient is every tensor's") {
   CHECK(message_of([&] { Run(p, whole_tensors()); })
             .find("@grad is the gradient, which tensors of "
                   "every size have") != std::string::npos);
-  Layout layout = Run::layout({{.name = "t", .size = 300}});
-  Layout shard = Run::layout({{.name = "t", .size = 300, .offset = 16384}});
+  Layout layout = Run::layout({{.name = "t", .elements = 300}});
+  Layout shard = Run::layout({{.name = "t", .elements = 300, .offset = 16384}});
   CHECK(message_of([&] {
           Step(p, shard, Device::interpreter(), {.gradient = "none"});
-        }).find("set full_size") != std::string::npos);
+        }).find("set full_elements") != std::string::npos);
   Step step(p, layout, Device::interpreter(), {.gradient = "none"});
   std::vector<float> weight(300, 1);
   std::vector<void*> list = {nullptr};
-  step.bind("grad", list);
+  step.bind_raw("grad", list);
   list = {weight.data()};
-  step.bind("weight", list);
+  step.bind_raw("weight", list);
   step.prepare();
   step.run({}, step.make_args());
   CHECK(weight == std::vector<float>(300, 0));  // an absent buffer counts as zeros
@@ -259,7 +260,7 @@ TEST_CASE("a record of such a step is replayed bit for bit") {
   std::string path = (folder.path() / "record").string();
   Run run(make_recipe("adamw", options_of("dyn8", 4096)), whole_tensors());
   run.run(0, 2);
-  StepRecord saved = capture(run.step.impl(), run.step.make_args());
+  StepRecord saved = capture(Internals::of(run.step), run.step.make_args());
   save_record(path, saved);
   StepRecord record = load_record(path);
   CHECK(record.buffers == saved.buffers);

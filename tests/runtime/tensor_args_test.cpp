@@ -27,10 +27,10 @@ TEST_CASE("scales of 1 change no bit, and one of a tensor is its alone") {
 
       // Tensor 2 as with half of its group's rate and no decay; the others as before.
       CacheStats before = cache_stats();
-      ones.args->set("lr_scale", 2, 0.5);
-      ones.args->set(ones.step().arg("weight_decay_scale"), 2, 0);
-      CHECK(ones.args->get(ones.step().arg("lr_scale"), 2) == 0.5);
-      CHECK(ones.args->get(ones.step().arg("lr_scale"), 1) == 1);
+      ones.args->set("lr_scale", Tensor{2}, 0.5);
+      ones.args->set(ones.step().arg("weight_decay_scale"), Tensor{2}, 0);
+      CHECK(ones.args->get(ones.step().arg("lr_scale"), Tensor{2}) == 0.5);
+      CHECK(ones.args->get(ones.step().arg("lr_scale"), Tensor{1}) == 1);
       ones.run(1);
       CHECK(cache_stats().compiled == before.compiled);
       if (scaled.empty()) scaled = ones.weights();
@@ -56,15 +56,15 @@ TEST_CASE("a tensor moves to another group without a new step") {
     for (Form form : {Form::fused, Form::unfused}) {
       GroupedStep moved(device, kGroups, true, form), other(device, {0, 1, 1, 0}, true, form);
       CacheStats before = cache_stats();
-      moved.step().set_group(3, 0);
-      moved.step().set_group(2, 1);
+      moved.step().set_group(Tensor{3}, Group{0});
+      moved.step().set_group(Tensor{2}, Group{1});
       for (int i = 0; i < 3; ++i) {
         moved.run(i);
         other.run(i);
       }
       CHECK(moved.weights() == other.weights());
       CHECK(moved.step().layout().tensors()[2].group == 1);
-      moved.step().set_group(2, 0);
+      moved.step().set_group(Tensor{2}, Group{0});
       moved.run(3);
       other.run(3);
       CHECK(moved.weights() != other.weights());
@@ -76,11 +76,12 @@ TEST_CASE("a tensor moves to another group without a new step") {
 
 TEST_CASE("what is no tensor, group or scale is refused") {
   GroupedStep s(Device::interpreter(), kGroups);
-  CHECK(has(message_of([&] { s.step().set_group(4, 0); }), "tensor 4 does not exist"));
-  CHECK(has(message_of([&] { s.step().set_group(0, 2); }), "reserve_groups"));
-  CHECK(has(message_of([&] { s.args->set("lr_scale", 4, 1); }), "tensor 4 does not exist"));
-  CHECK(has(message_of([&] { s.args->set("lr", 2, 1); }), "group 2 does not exist"));
-  CHECK(has(message_of([&] { s.args->set("lr_scale", 0, -1); }), "at least 0"));
+  CHECK(
+      has(message_of([&] { s.step().set_group(Tensor{4}, Group{0}); }), "tensor 4 does not exist"));
+  CHECK(has(message_of([&] { s.step().set_group(Tensor{0}, Group{2}); }), "reserve_groups"));
+  CHECK(has(message_of([&] { s.args->set("lr_scale", Tensor{4}, 1); }), "tensor 4 does not exist"));
+  CHECK(has(message_of([&] { s.args->set("lr", Group{2}, 1); }), "group 2 does not exist"));
+  CHECK(has(message_of([&] { s.args->set("lr_scale", Tensor{0}, -1); }), "at least 0"));
   CHECK(has(message_of([&] { make_recipe("sgd", {.per_tensor = {"lf"}}); }),
             "sgd has no such hyperparameter; did you mean 'lr'?"));
   CHECK(has(message_of([&] { make_recipe("sgd", {.per_tensor = {"lr", "lr"}}); }),
@@ -94,16 +95,16 @@ TEST_CASE("tied tensors stay in one group") {
       "  %g = load @grad : [f32]\n  %x = load @w : [f32]\n  %d = mul %g, %lr : [f32]\n"
       "  %y = sub %x, %d : [f32]\n  store @w, %y\n}\n");
   Layout layout;
-  layout.reserve_groups(2).add({.size = 2}).add({.size = 2});
+  layout.reserve_groups(2).add({.elements = 2}).add({.elements = 2});
   Step step(p, layout, Device::interpreter());
   step.prepare();
   std::vector<float> memory = {1, 2, 3, 4};
   std::vector<float*> tied = {memory.data(), memory.data()}, grads = {&memory[2], &memory[2]};
-  step.bind("w", tied);
+  step.bind_raw("w", tied);
   step.adopt_state();
   step.run(grads, step.make_args());
-  step.set_group(1, 1);
+  step.set_group(Tensor{1}, Group{1});
   CHECK(has(message_of([&] { step.run(grads, step.make_args()); }), "their groups differ"));
-  step.set_group(0, 1);
+  step.set_group(Tensor{0}, Group{1});
   step.run(grads, step.make_args());
 }

@@ -33,13 +33,13 @@ struct Fixture {
   explicit Fixture(const Device& device = Device::cpu(1)) : step(make(device)) { step.prepare(); }
   static Step make(const Device& device) {
     Layout layout;
-    for (int i = 0; i < 3; ++i) layout.add({.size = 1});
+    for (int i = 0; i < 3; ++i) layout.add({.elements = 1});
     return Step(parse(kClipped), layout, device, {.observe = true});
   }
   void bind(const std::vector<size_t>& which) {
     std::vector<void*> pointers;
     for (size_t i : which) pointers.push_back(&weights[i]);
-    step.bind("weight", pointers);
+    step.bind_raw("weight", pointers);
   }
   std::vector<void*> gradients(const std::vector<int>& which) {
     std::vector<void*> out;
@@ -51,7 +51,7 @@ struct Fixture {
     return step.latest()->at("total");
   }
   void observe(size_t first, const std::vector<int>& which) {
-    step.observe(first, gradients(which), step.make_args());
+    step.observe(Tensor{first}, gradients(which), step.make_args());
   }
 };
 
@@ -137,18 +137,18 @@ TEST_CASE("tensors that share what is only read are not one") {
     write @total, %s
   })");
   Layout layout;
-  layout.add({.size = 1}).add({.size = 1});
+  layout.add({.elements = 1}).add({.elements = 1});
   float mask = 3;
   std::vector<float> g = {1, 2};
   Step step(masked, layout, Device::cpu(1));
   step.prepare();
-  step.bind("mask", {{&mask, &mask}});
+  step.bind_raw("mask", {{&mask, &mask}});
   step.run({{&g[0], &g[1]}}, step.make_args());
   CHECK(g == std::vector<float>{3, 6});
 
   Step adder(sum, layout, Device::cpu(1));
   adder.prepare();
-  adder.bind("mask", {{&mask, &mask}});
+  adder.bind_raw("mask", {{&mask, &mask}});
   adder.run({}, adder.make_args());
   CHECK(adder.latest()->at("total") == 6);
 }
@@ -164,11 +164,11 @@ TEST_CASE("observe() of tensors that there are not") {
 
 TEST_CASE("tied: one array is not two tensors of different groups") {
   Layout layout;
-  layout.add({.name = "in", .size = 1}).add({.name = "out", .size = 1, .group = 1});
+  layout.add({.name = "in", .elements = 1}).add({.name = "out", .elements = 1, .group = 1});
   Step step(parse(kClipped), layout, Device::cpu(1));
   step.prepare();
   float weight = 1, grad = 1;
-  step.bind("weight", {{&weight, &weight}});
+  step.bind_raw("weight", {{&weight, &weight}});
   CHECK_THROWS_WITH_AS(step.run({{&grad, &grad}}, step.make_args()),
                        doctest::Contains("tensors 0 'in' and 1 'out' are the same arrays, but "
                                          "their groups differ"),

@@ -38,7 +38,7 @@ void TrainerModel::add(size_t size, int group) {
 
 TensorSpec TrainerModel::spec(size_t tensor) const {
   return {.name = "t" + std::to_string(tensor),
-          .size = tensors_[tensor].size,
+          .elements = tensors_[tensor].size,
           .group = tensors_[tensor].group};
 }
 
@@ -56,10 +56,10 @@ void TrainerModel::bind(Step& step) {
     exp_avg.push_back(t.exp_avg.data());
     exp_avg_sq.push_back(t.exp_avg_sq.data());
   }
-  step.bind("weight", weight);
-  step.bind("master", master);
-  step.bind("exp_avg", exp_avg);
-  step.bind("exp_avg_sq", exp_avg_sq);
+  step.bind_raw("weight", weight);
+  step.bind_raw("master", master);
+  step.bind_raw("exp_avg", exp_avg);
+  step.bind_raw("exp_avg_sq", exp_avg_sq);
 }
 
 std::vector<void*> TrainerModel::gradients(int index, int missing, int bad) {

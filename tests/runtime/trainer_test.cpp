@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/ir.hpp>
 #include <stepfuse/stepfuse.hpp>
 
 #include "runtime/cpu/llvm_compiler.hpp"
@@ -76,10 +77,10 @@ struct Trainer {
   static Args args_of(const Step& step, int i) {
     Args args = step.make_args();
     ArgId lr = step.arg("lr");
-    args.set(lr, 0, 0.01 / (1 + i));
-    args.set(lr, 1, 0.02 * (i % 3));
-    args.set("beta1", 0, 0.9 - 0.01 * i);
-    args.set("beta1", 1, 0.8);
+    args.set(lr, Group{0}, 0.01 / (1 + i));
+    args.set(lr, Group{1}, 0.02 * (i % 3));
+    args.set("beta1", Group{0}, 0.9 - 0.01 * i);
+    args.set("beta1", Group{1}, 0.8);
     args.set("beta2", 0.999 - 0.0001 * i);
     args.set("max_norm", 0.5 + 0.1 * i);
     return args;
@@ -92,7 +93,7 @@ struct Trainer {
       actor_step->prepare();
       actor.bind(*actor_step);
       auto before = actor.tensors();
-      actor_step->init_tensors(3);  // the other tensors stay unchanged
+      actor_step->init_tensors(Tensor{3});  // the other tensors stay unchanged
       CHECK(actor.tensors()[3].exp_avg == std::vector<float>(4097));
       CHECK(std::equal(before.begin(), before.end() - 1, actor.tensors().begin()));
     }
@@ -245,7 +246,7 @@ TEST_CASE("the step's memory is known beforehand and the caller's") {
       Step step(p, model.layout(), devices().back(), options);
       CHECK(step.workspace_bytes() == expected);
       CHECK(memory.held == expected);
-      step.append({.name = "late", .size = 1000000});
+      step.append({.name = "late", .elements = 1000000});
       CHECK(memory.held == step.workspace_bytes());
       CHECK(memory.held > expected);
     }

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <stepfuse/stepfuse.hpp>
+
 #include "tests/support/driver_call.hpp"
 
 namespace stepfuse::testing {
@@ -24,6 +26,7 @@ class TestStream {
   TestStream(const TestStream&) = delete;
   TestStream& operator=(const TestStream&) = delete;
   void* handle() const { return stream_; }
+  Stream stream() const { return {stream_}; }
   void synchronize() const { REQUIRE(call_driver("cuStreamSynchronize", stream_) == 0); }
   void begin_capture() const { REQUIRE(call_driver("cuStreamBeginCapture_v2", stream_, 2) == 0); }
   // Ends the capture, discards its graph, and returns the driver's status.

@@ -32,16 +32,16 @@ class GroupedStep {
     step_.emplace(make_recipe("adamw", options), layout_, device, StepOptions{.form = form});
     step_->prepare();
     const char* names[] = {"weight", "exp_avg", "exp_avg_sq"};
-    for (size_t i = 0; i < 3; ++i) step_->bind(names[i], arrays(i));
+    for (size_t i = 0; i < 3; ++i) step_->bind_raw(names[i], arrays(i));
     step_->init_state();
     for (size_t i = 0; i < layout_.element_count(); ++i) {
       memory_[i] = 0.01F * static_cast<float>(i % 97) - 0.3F;
     }
     args.emplace(step_->make_args());
-    args->set("lr", 0, 0.1);
-    args->set("lr", 1, 0.2);
-    args->set("max_norm", 0, 1.5);
-    args->set("max_norm", 1, 40);
+    args->set("lr", Group{0}, 0.1);
+    args->set("lr", Group{1}, 0.2);
+    args->set("max_norm", Group{0}, 1.5);
+    args->set("max_norm", Group{1}, 40);
   }
 
   Step& step() { return *step_; }
@@ -65,7 +65,7 @@ class GroupedStep {
     layout.reserve_groups(2);
     const uint64_t sizes[] = {17, 3, 50};
     for (size_t t = 0; t < groups.size(); ++t) {
-      layout.add({.size = t == 0 ? 20000 : sizes[t % 3], .group = groups[t]});
+      layout.add({.elements = t == 0 ? 20000 : sizes[t % 3], .group = groups[t]});
     }
     return layout;
   }
@@ -74,7 +74,7 @@ class GroupedStep {
     float* next = &memory_[buffer * layout_.element_count()];
     for (const TensorSpec& t : layout_.tensors()) {
       out.push_back(next);
-      next += t.size;
+      next += t.elements;
     }
     return out;
   }

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/ir.hpp>
+
 namespace stepfuse::testing {
 
 std::vector<Factor> recipe_option_factors() {

@@ -14,9 +14,9 @@ inline Layout row_shards(const std::vector<size_t>& cuts, size_t columns) {
   Layout layout;
   for (size_t k = 0; k + 1 < cuts.size(); ++k) {
     layout.add({.name = "w",
-                .size = (cuts[k + 1] - cuts[k]) * columns,
+                .elements = (cuts[k + 1] - cuts[k]) * columns,
                 .offset = cuts[k] * columns,
-                .full_size = cuts.back() * columns,
+                .full_elements = cuts.back() * columns,
                 .columns = columns});
   }
   return layout;

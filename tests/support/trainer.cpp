@@ -25,7 +25,7 @@ Trainer::Trainer(const Device& device, Form form, Sizes sizes)
     : sizes_(std::move(sizes)), scaler_({.growth_interval = 3}) {
   Layout layout;
   for (uint64_t n : sizes_) {
-    layout.add({.size = n, .group = n == 1 ? 1 : 0});
+    layout.add({.elements = n, .group = n == 1 ? 1 : 0});
     total_ += n;
   }
   size_t bytes = ((3 + kHomes) * total_ * sizeof(float) + kPage - 1) / kPage * kPage;
@@ -40,7 +40,7 @@ Trainer::Trainer(const Device& device, Form form, Sizes sizes)
                                  StepOptions{.form = form, .scaler = &scaler_, .observe = true});
   step_->prepare();
   const char* names[] = {"weight", "exp_avg", "exp_avg_sq"};
-  for (size_t b = 0; b < 3; ++b) step_->bind(names[b], arrays(b));
+  for (size_t b = 0; b < 3; ++b) step_->bind_raw(names[b], arrays(b));
   step_->init_state();
   lr_ = step_->arg("lr");
 }

@@ -24,9 +24,7 @@ class Trainer {
   LossScaler& scaler() { return scaler_; }
   Args args(int i);                               // of step i: lr follows a cosine
   std::vector<void*> gradients(int i, int home);  // of step i, with an overflow in step overflow_at
-  void run(int i, int home, void* stream = nullptr) {
-    step().run(gradients(i, home), args(i), stream);
-  }
+  void run(int i, int home, Stream stream = {}) { step().run(gradients(i, home), args(i), stream); }
   std::vector<float> weights();  // and moments, and the scale
   // The arrays bound to buffer 0, 1, 2 (weight, exp_avg, exp_avg_sq).
   std::vector<void*> arrays(size_t buffer);

@@ -21,7 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-using Array = std::vector<float>;
+using Values = std::vector<float>;
 
 const json& goldens() {
   static const json file =
@@ -29,17 +29,17 @@ const json& goldens() {
   return file;
 }
 
-Array from_hex(const std::string& text) {
+Values from_hex(const std::string& text) {
   std::string bytes;
   for (size_t i = 0; i < text.size(); i += 2) {
     bytes += static_cast<char>(std::stoi(text.substr(i, 2), nullptr, 16));
   }
-  Array out(bytes.size() / sizeof(float));
+  Values out(bytes.size() / sizeof(float));
   if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
   return out;
 }
 
-int differing(const Array& a, const Array& b) {
+int differing(const Values& a, const Values& b) {
   REQUIRE(a.size() == b.size());
   int count = 0;
   for (size_t i = 0; i < a.size(); ++i) count += Bits::of(a[i]) != Bits::of(b[i]);
@@ -59,9 +59,9 @@ RecipeOptions options_of(const std::string& text) {
   return o;
 }
 
-std::vector<void*> pointers(std::vector<Array>& arrays) {
+std::vector<void*> pointers(std::vector<Values>& arrays) {
   std::vector<void*> out;
-  for (Array& a : arrays) out.push_back(a.empty() ? nullptr : a.data());
+  for (Values& a : arrays) out.push_back(a.empty() ? nullptr : a.data());
   return out;
 }
 
@@ -77,14 +77,14 @@ class Replay {
               layout(), device, {.form = form, .scaler = &scaler_}),
         args_(prepared_args()) {
     for (size_t t = 0; t < sizes_.size(); ++t) weights_.push_back(weights(seed_, t, sizes_[t]));
-    step_.bind("weight", pointers(weights_));
+    step_.bind_raw("weight", pointers(weights_));
     for (const auto& [name, unused] : golden_["kept"].items()) {
       for (size_t n : sizes_) kept_[name].emplace_back(n, 0.0F);
-      step_.bind(name, pointers(kept_[name]));
+      step_.bind_raw(name, pointers(kept_[name]));
     }
     for (size_t g : {0U, 1U}) {
       for (const auto& [name, value] : golden_["args"][g].items()) {
-        args_.set(name, static_cast<int>(g), value.get<double>());
+        args_.set(name, Group{static_cast<int>(g)}, value.get<double>());
       }
     }
     for (const auto& [name, value] : golden_["step_args"].items()) {
@@ -93,8 +93,8 @@ class Replay {
   }
 
   void run() {
-    Array norms = from_hex(golden_["norms"]);
-    Array scales = from_hex(golden_["scales"]);
+    Values norms = from_hex(golden_["norms"]);
+    Values scales = from_hex(golden_["scales"]);
     for (size_t s = 0; s < scales.size(); ++s) {
       if (!norms.empty()) args_.set("external_norm", static_cast<double>(norms[s]));
       run_step(s);
@@ -114,7 +114,7 @@ class Replay {
   Layout layout() const {
     Layout l;
     for (size_t t = 0; t < sizes_.size(); ++t) {
-      l.add({.size = sizes_[t], .group = static_cast<int>(t % 2)});
+      l.add({.elements = sizes_[t], .group = static_cast<int>(t % 2)});
     }
     return l;
   }
@@ -126,7 +126,7 @@ class Replay {
 
   void run_step(size_t s) {
     auto scale = static_cast<float>(scaler_.read("scale"));
-    std::vector<Array> grads;
+    std::vector<Values> grads;
     for (size_t t = 0; t < sizes_.size(); ++t) {
       grads.push_back(gradient(seed_, s, t, sizes_[t]));
       for (float& g : grads.back()) g *= scale;
@@ -139,7 +139,7 @@ class Replay {
     step_.run(given, args_);
   }
 
-  void check_arrays(const std::string& what, const std::vector<Array>& ours, const json& theirs) {
+  void check_arrays(const std::string& what, const std::vector<Values>& ours, const json& theirs) {
     for (size_t t = 0; t < ours.size(); ++t) {
       CAPTURE(what);
       CAPTURE(t);
@@ -153,8 +153,8 @@ class Replay {
   LossScaler scaler_;
   Step step_;
   Args args_;
-  std::vector<Array> weights_;
-  std::map<std::string, std::vector<Array>> kept_;
+  std::vector<Values> weights_;
+  std::map<std::string, std::vector<Values>> kept_;
 };
 
 void replay_all(const Device& device, Form form) {

@@ -103,7 +103,7 @@ TEST_CASE("single inputs bring one non-finite gradient into every second step") 
       uint64_t elements = 0;
       for (size_t t = 0; t < given.size(); ++t) {
         if (given[t] == nullptr) continue;
-        uint64_t size = workload.layout().tensors()[t].size;
+        uint64_t size = workload.layout().tensors()[t].elements;
         std::span<const float> values(static_cast<const float*>(given[t]), size);
         elements += size;
         for (float v : values) nonfinite += std::isfinite(v) ? 0 : 1;

@@ -36,8 +36,8 @@ BenchRow row_of(const Source& source, const Layout& layout, const StepTables& ta
       make_variant(optimize(source.program, tables.signatures), tables.signatures, form);
   BenchRow row{.name = std::string(name(form)), .threads = threads, .seconds = {}};
   for (size_t t = 0; t < layout.size(); ++t) {
-    double share =
-        static_cast<double>(layout.tensors()[t].size) / static_cast<double>(layout.element_count());
+    double share = static_cast<double>(layout.tensors()[t].elements) /
+                   static_cast<double>(layout.element_count());
     Traffic traffic = traffic_of(variant.plan, tables.signature_of[t]);
     row.bytes_per_parameter += share * traffic.bytes();
     for (const PhaseTraffic& phase : traffic.phases) {

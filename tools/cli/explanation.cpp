@@ -97,7 +97,7 @@ Explanation explain(const Source& source, const LayoutFile& file, const ExplainO
   e.parameters = layout.element_count();
   e.elements.assign(tables.signatures.size(), 0);
   for (size_t t = 0; t < layout.size(); ++t) {
-    e.elements[tables.signature_of[t]] += layout.tensors()[t].size;
+    e.elements[tables.signature_of[t]] += layout.tensors()[t].elements;
   }
   for (Form form : {Form::fused, Form::split, Form::unfused}) {
     FormExplanation f;

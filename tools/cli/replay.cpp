@@ -42,7 +42,7 @@ struct Options {
 
 bool same_step(const StepRecord& a, const StepRecord& b) {
   auto alike = [](const TensorSpec& x, const TensorSpec& y) {
-    return x.size == y.size && x.dtypes == y.dtypes && x.group == y.group;
+    return x.elements == y.elements && x.dtypes == y.dtypes && x.group == y.group;
   };
   return a.program == b.program && a.index == b.index && a.present == b.present &&
          std::ranges::equal(a.layout.tensors(), b.layout.tensors(), alike);

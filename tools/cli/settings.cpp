@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <stepfuse/error.hpp>
+#include <stepfuse/ir.hpp>
 
 #include "ir/text/near_names.hpp"
 #include "ir/text/words.hpp"

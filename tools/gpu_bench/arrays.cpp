@@ -17,13 +17,13 @@ DeviceArrays::DeviceArrays(const std::shared_ptr<cuda::Context>& context, const 
     : memory_(context) {
   size_t size = size_of(dtype);
   bytes_ = (layout.element_count() + misalign) * size + 256;
-  block_ = static_cast<char*>(memory_.allocate(bytes_, nullptr));
+  block_ = static_cast<char*>(memory_.allocate(bytes_, {}));
   cuda::Context::Scope scope(*context);
   this->fill(fill, dtype);
   char* next = block_ + misalign * size;
   for (const TensorSpec& t : layout.tensors()) {
-    pointers_.push_back(t.size == 0 ? nullptr : next);
-    next += t.size * size;
+    pointers_.push_back(t.elements == 0 ? nullptr : next);
+    next += t.elements * size;
   }
 }
 
@@ -32,7 +32,7 @@ void DeviceArrays::fill(Fill fill, DType dtype) {
   const cuda::DriverLibrary& driver = cuda::driver();
   std::vector<char> numbers;
   if (fill == Fill::zeros) {
-    cuda::check(driver.cuMemsetD8Async(at, 0, bytes_, nullptr), "cuMemsetD8Async");
+    cuda::check(driver.cuMemsetD8Async(at, 0, bytes_, {}), "cuMemsetD8Async");
   } else {
     numbers.resize(std::min(bytes_, kNumberBytes));
     fill_values(numbers.data(), numbers.size() / size_of(dtype), dtype, RandomStream(1, "", 0), {});
@@ -46,6 +46,6 @@ void DeviceArrays::fill(Fill fill, DType dtype) {
   cuda::check(driver.cuCtxSynchronize(), "cuCtxSynchronize");
 }
 
-DeviceArrays::~DeviceArrays() { memory_.release(block_, bytes_, nullptr); }
+DeviceArrays::~DeviceArrays() { memory_.release(block_, bytes_, {}); }
 
 }  // namespace stepfuse::gpu_bench

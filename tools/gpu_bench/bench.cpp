@@ -36,8 +36,8 @@ class Event {
   ~Event() { driver().cuEventDestroy(event_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  void record(Stream stream = nullptr) {
-    check(driver().cuEventRecord(event_, stream), "cuEventRecord");
+  void record(Stream stream = {}) {
+    check(driver().cuEventRecord(event_, stream.handle), "cuEventRecord");
   }
   double ms_since(const Event& start) const {
     check(driver().cuEventSynchronize(event_), "cuEventSynchronize");
@@ -77,7 +77,7 @@ class Contestant {
     step_.prepare();
     step_.adopt_state();  // the benchmark has already filled the arrays
     for (const auto& [name, a] : arrays) {
-      if (name != "grad" && name != "grad2") step_.bind(name, a->pointers());
+      if (name != "grad" && name != "grad2") step_.bind_raw(name, a->pointers());
     }
     args_.emplace(step_.make_args());
     step_.run(arrays.at("grad")->pointers(), *args_);
@@ -88,19 +88,19 @@ class Contestant {
 
   // `second` is the gradients' other location, used in every second step; null if they do not move.
   void turn(int steps, const std::vector<void*>& grads, const std::vector<void*>* second) {
-    timed_batch(steps, nullptr, [&](int i) {
+    timed_batch(steps, {}, [&](int i) {
       step_.run(second != nullptr && i % 2 == 1 ? *second : grads, *args_);
     });
   }
   // The first phase alone, which observe() runs.
   void turn_observing(int steps, const std::vector<void*>& grads) {
-    timed_batch(steps, nullptr, [&](int) { step_.observe(0, grads, *args_); });
+    timed_batch(steps, {}, [&](int) { step_.observe(Tensor{0}, grads, *args_); });
   }
   // The second phase alone. Each step is timed by itself, while the device is busy with the first
   // phase.
   void turn_observed(int steps, const std::vector<void*>& grads) {
     for (int i = 0; i < steps; ++i) {
-      step_.observe(0, grads, *args_);
+      step_.observe(Tensor{0}, grads, *args_);
       begin_.record();
       double start = now_ms();
       step_.run(grads, *args_);
@@ -114,10 +114,11 @@ class Contestant {
     if (!graph_) {
       step_.set_args(*args_);
       check(driver().cuCtxSynchronize(), "cuCtxSynchronize");
-      graph_ = std::make_unique<StepGraph>([&](Stream stream) { step_.run(grads, stream); });
+      graph_ =
+          std::make_unique<StepGraph>([&](void* stream) { step_.run_captured(grads, {stream}); });
     }
-    timed_batch(steps, graph_->stream(), [&](int) {
-      step_.set_args(*args_, graph_->stream());
+    timed_batch(steps, {graph_->stream()}, [&](int) {
+      step_.set_args(*args_, {graph_->stream()});
       graph_->launch();
     });
   }
@@ -194,7 +195,7 @@ Result run_case(const Case& c, const Settings& settings) {
     }
   }
   Layout bytes;
-  bytes.add({.size = settings.copy_bytes / 4});
+  bytes.add({.elements = settings.copy_bytes / 4});
   DeviceArrays source(context, bytes, DType::f32, DeviceArrays::Fill::random);
   DeviceArrays target(context, bytes, DType::f32, DeviceArrays::Fill::zeros);
 

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <stepfuse/ir.hpp>
+
 #include "runtime/cuda/context.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/cuda/nvrtc.hpp"
@@ -29,7 +31,7 @@ double percentile(std::vector<double> v, double p) {
 // Sixteen tensors of equal size; at these sizes the number of tensors hardly matters.
 Layout even_layout(uint64_t params) {
   Layout layout;
-  for (int i = 0; i < 16; ++i) layout.add({.size = params / 16});
+  for (int i = 0; i < 16; ++i) layout.add({.elements = params / 16});
   return layout;
 }
 
@@ -81,7 +83,7 @@ std::vector<Case> make_cases(const std::vector<uint64_t>& params,
     for (const std::string& path : layouts) {
       LayoutFile file = read_layout_file(path);
       Layout layout;
-      for (const auto& t : file.tensors) layout.add({.name = t.name, .size = t.size});
+      for (const auto& t : file.tensors) layout.add({.name = t.name, .elements = t.size});
       cases.push_back({fmt::format("{} {}", file.name, g), std::move(layout), grad, misalign});
     }
   }

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/ir.hpp>
+
 #include "ir/text/printable.hpp"
 #include "runtime/files/json_text.hpp"
 #include "runtime/files/safetensors.hpp"
@@ -245,7 +247,7 @@ LayoutFile single_tensor(uint64_t elements) {
 Layout make_layout(const LayoutFile& file, const Program& program, const Bindings& bindings) {
   Layout layout;
   for (const TensorEntry& t : file.tensors) {
-    TensorSpec spec{.name = t.name, .size = t.size, .group = t.group, .columns = t.columns};
+    TensorSpec spec{.name = t.name, .elements = t.size, .group = t.group, .columns = t.columns};
     for (const Buffer& b : program.buffers) {
       auto own = t.dtypes.find(b.name);
       auto bound = bindings.find(b.name);

@@ -6,7 +6,10 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/ir.hpp>
+
 #include "runtime/cuda/host_access.hpp"
+#include "runtime/step/internals.hpp"
 
 namespace stepfuse {
 namespace {
@@ -62,7 +65,7 @@ class Arguments {
       for (int m = 0; m < members; ++m) {
         RandomStream random(plan_.inputs.seed, a.name, static_cast<uint64_t>(m));
         double factor = 0.9 + 0.1 * random.uniform(static_cast<uint64_t>(index));
-        args.set(id, m, base_.get(id, m) * factor);
+        args.set(id, Internals::member(m), base_.get(id, Internals::member(m)) * factor);
       }
     }
     return args;
@@ -77,9 +80,9 @@ class Arguments {
 void run_once(Step& step, std::span<void* const> gradients, const Args& args, bool observe) {
   if (observe) {
     size_t half = gradients.size() / 2;
-    step.observe(half, gradients.subspan(half), args);
+    step.observe(Tensor{half}, gradients.subspan(half), args);
     // Leaves the first gradients to run(), as if a hook came late.
-    step.observe(0, gradients.subspan(0, half / 2), args);
+    step.observe(Tensor{0}, gradients.subspan(0, half / 2), args);
   }
   step.run(gradients, args);
 }
@@ -91,15 +94,15 @@ Args make_args(const Step& step, const LayoutFile& layout,
   Args args = step.make_args();
   for (size_t t = 0; t < layout.tensors.size(); ++t) {
     for (const auto& [name, value] : layout.tensors[t].args) {
-      if (tensor_arg(step.program(), name)) args.set(name, static_cast<int>(t), value);
+      if (tensor_arg(step.program(), name)) args.set(name, Tensor{t}, value);
     }
   }
   for (const ArgSetting& s : settings) {
     if (!s.tensor.empty()) {
       tensor_arg(step.program(), s.name);
-      args.set(s.name, tensor_named(step, s.tensor), s.value);
+      args.set(s.name, Tensor{static_cast<size_t>(tensor_named(step, s.tensor))}, s.value);
     } else if (s.member >= 0) {
-      args.set(s.name, s.member, s.value);
+      args.set(s.name, Internals::member(s.member), s.value);
     } else {
       args.set(s.name, s.value);
     }

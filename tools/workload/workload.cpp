@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <stepfuse/ir.hpp>
+
 namespace stepfuse {
 namespace {
 
@@ -38,7 +40,7 @@ Workload::Workload(const Program& program, const LayoutFile& file, const Binding
     for (size_t t = 0; t < file.tensors.size(); ++t) {
       const TensorSpec& tensor = layout_.tensors()[t];
       bool has = buffer.is_of(tensor.element_count());
-      specs.push_back({has ? buffer.count(tensor.size, tensor.column_count()) : 0,
+      specs.push_back({has ? buffer.count(tensor.elements, tensor.column_count()) : 0,
                        tensor.dtypes.at(buffer.name),
                        file.tensors[t].misalign_for(buffer.name) + shift});
     }
@@ -102,7 +104,7 @@ void Workload::start(Step& step) {
 
 void Workload::bind(Step& step) const {
   for (size_t b = 0; b < program_.buffers.size(); ++b) {
-    if (!is_gradient(b)) step.bind(program_.buffers[b].name, arrays_[b].pointers());
+    if (!is_gradient(b)) step.bind_raw(program_.buffers[b].name, arrays_[b].pointers());
   }
 }
 

@@ -1,5 +1,5 @@
-// Rules over the statistics of finished steps, without a sync: what a trainer hooks its logging or its
-// learning-rate control to. Knows the public API.
+// Rules over the statistics of finished steps, for a trainer's logging or control of the learning rate. Nothing waits
+// for the device. Knows the public API.
 //
 //   sf::Monitor monitor;
 //   monitor.add(sf::scale_below(1024), [](const sf::Finding& f) { log(f.message); });
@@ -18,37 +18,45 @@
 #pragma GCC visibility push(default)
 namespace stepfuse {
 
-// A condition that holds for `in_a_row` steps one after another. Steps that do not report what the
-// condition asks for neither count nor interrupt.
+/// A condition that holds for `in_a_row` steps one after another. It returns nothing for a step that does not report
+/// what it needs; such a step neither counts nor interrupts.
 struct Rule {
   std::string name;
   std::function<std::optional<bool>(const StepStats&)> holds;
   int in_a_row = 1;
 };
 
-// The loss scale fell under `limit`: gradients overflow again and again.
+/// Holds if the loss scale is below `limit`: gradients keep overflowing.
+/// @thread any
 Rule scale_below(double limit);
-// The gradient norm was above `share` of `max_norm` k times in a row: clipping is about to bite.
+/// Holds if the gradient norm is above `share` of `max_norm`: clipping is about to start.
+/// @thread any
 Rule norm_near(double max_norm, double share, int in_a_row);
-// The last n steps were all left unclipped: max_norm does nothing.
+/// Holds if none of the last `steps` steps was clipped: max_norm has no effect.
+/// @thread any
 Rule never_clipped(int steps);
-// n steps in a row were skipped, for whatever reason.
+/// Holds if `steps` steps in a row were skipped, for any reason.
+/// @thread any
 Rule skipped_in_a_row(int steps);
 
+/// A rule that has held often enough. Both references are valid until the handler returns.
 struct Finding {
   const Rule& rule;
-  const StepStats& stats;  // of the step that completed the streak
-  std::string message;     // "scale_below_1024: step 311"
+  const StepStats& stats;  ///< of the step that completed the streak
+  std::string message;     ///< "scale_below_1024: step 311"
 };
 
+/// Calls handlers for rules that hold.
+/// @thread one
 class Monitor {
  public:
   using Handler = std::function<void(const Finding&)>;
-  // The handler is called once when a streak is complete, and again only after it was interrupted. It
-  // may add rules, which see the next step first.
+  /// Adds a rule. The handler is called once when a streak is complete, and again only after the streak was
+  /// interrupted. It may add rules, which see the next step first. Errors that it throws leave feed().
   void add(Rule rule, Handler handler);
-  // Looks at the steps finished since the last call. Steps that left the ring meanwhile are counted
-  // in lost() and interrupt no streak.
+  /// Looks at the steps finished since the last call. Steps that left the ring meanwhile are counted in lost() and
+  /// interrupt no streak.
+  /// @throws what a rule or a handler throws; Error{usage} and Error{device} as Step::history()
   void feed(const Step& step);
   void feed(const StepStats& stats);
   uint64_t lost() const { return lost_; }
@@ -65,8 +73,9 @@ class Monitor {
   uint64_t lost_ = 0;
 };
 
-// One line of JSON: {"step":311,"grad_norm":0.25,…}. What is not finite becomes a string, a report of
-// groups or tensors an array.
+/// Returns one line of JSON: {"step":311,"grad_norm":0.25,…}. A number that is not finite becomes a string, and a
+/// report per group or tensor becomes an array.
+/// @thread any
 std::string to_json_line(const StepStats& stats);
 
 }  // namespace stepfuse

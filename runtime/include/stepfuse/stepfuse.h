@@ -45,6 +45,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <stepfuse/version.h>
+
 #if defined(__GNUC__)
 #define STEPFUSE_API __attribute__((visibility("default")))
 #define STEPFUSE_DEPRECATED(instead) __attribute__((deprecated("use " instead)))
@@ -859,5 +861,4 @@ STEPFUSE_API stepfuse_status stepfuse_step_wait(const stepfuse_step* step, stepf
 }
 #endif
 
-#include <stepfuse/version.h>
 #endif
