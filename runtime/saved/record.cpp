@@ -111,7 +111,7 @@ StepRecord replay(const StepRecord& record, const Device& device, Form form) {
     std::vector<void*> pointers;
     for (std::string& bytes : out.buffers[b])
       pointers.push_back(bytes.empty() ? nullptr : bytes.data());
-    if (static_cast<int>(b) == impl.binding->gradient_buffer())
+    if (static_cast<int>(b) == impl.plan->binding->gradient_buffer())
       gradients = pointers;
     else
       step.bind_raw(out.program.buffers[b].name, pointers);

@@ -29,7 +29,7 @@ std::vector<Bits> Step::Impl::read_state(std::string_view wanted, Stream stream)
   std::vector<Bits> values(member_count(t.at, plan->layout));
   std::vector<char> bytes(values.size() * size_of(t.dtype));
   wait();
-  backend->memory()->copy_to_host(bytes.data(), states_[i], bytes.size(), stream);
+  backend->memory()->copy_to_host(bytes.data(), plan->states[i], bytes.size(), stream);
   for (size_t m = 0; m < values.size(); ++m) {
     values[m] = load_bits(&bytes[m * size_of(t.dtype)], t.dtype);
   }
@@ -48,7 +48,7 @@ void Step::Impl::write_state(std::string_view wanted, std::span<const Bits> valu
   std::vector<char> bytes(count * size_of(t.dtype));
   for (size_t m = 0; m < count; ++m) store_bits(&bytes[m * size_of(t.dtype)], t.dtype, values[m]);
   wait();
-  backend->memory()->copy_to_device(states_[i], bytes.data(), bytes.size(), stream);
+  backend->memory()->copy_to_device(plan->states[i], bytes.data(), bytes.size(), stream);
 }
 
 StepStats Step::Impl::to_stats(const StatsRing::Record& record) const {
@@ -146,14 +146,14 @@ std::vector<std::string> Step::buffers() const {
   return out;
 }
 ArrayShape Step::array(std::string_view buffer, Tensor tensor) const {
-  return impl().binding->shape(buffer, tensor.index);
+  return impl().plan->binding->shape(buffer, tensor.index);
 }
 void Step::bind(std::string_view buffer, const Arrays& arrays) {
   impl().bind(buffer, arrays.all());
 }
 void Step::bind_raw(std::string_view buffer, Pointers pointers) { impl().bind(buffer, pointers); }
 std::vector<void*> Step::gradients(const Arrays& arrays) const {
-  return impl().binding->check_gradients(arrays.all());
+  return impl().plan->binding->check_gradients(arrays.all());
 }
 void Step::init_state(Stream stream) { impl().init_state(0, stream); }
 void Step::init_tensors(Tensor first, Stream stream) { impl().init_state(first.index, stream); }

@@ -49,7 +49,7 @@ void Step::Impl::check_shape(const Args& args) const {
 }
 
 uint64_t* Step::Impl::own_block() const {
-  return reinterpret_cast<uint64_t*>(block->base() + plan->workspace.args);
+  return reinterpret_cast<uint64_t*>(plan->block->base() + plan->workspace.args);
 }
 
 ArgSource Step::Impl::by_value(const Args& args) const {
@@ -58,7 +58,7 @@ ArgSource Step::Impl::by_value(const Args& args) const {
 }
 
 ArgSource Step::Impl::resident() const {
-  if (!args_set_) {
+  if (!plan->args_set) {
     throw Error(ErrorKind::usage, "run_captured() uses the arguments of set_args(): call it first");
   }
   return {nullptr, own_block()};
@@ -88,7 +88,7 @@ void Step::Impl::set_args(const Args& args, Stream stream) {
   ArgSource source = by_value(args);
   check_ready();
   backend->set_args(inputs(source, stream), own_block());
-  args_set_ = true;
+  plan->args_set = true;
 }
 
 void* Step::Impl::device_arg(ArgId arg, Member member) const {

@@ -104,18 +104,19 @@ size_t Step::Impl::block_bytes() const {
 
 // Makes memory, binding, argument shape and names for the current plan.
 void Step::Impl::allocate() {
-  block = std::make_unique<WorkspaceBlock>(block_bytes(), options.allocator, backend->memory());
-  binding = std::make_unique<Binding>(plan->variant.program, plan->layout, plan->tables,
-                                      options.gradient, backend->memory());
+  plan->block =
+      std::make_unique<WorkspaceBlock>(block_bytes(), options.allocator, backend->memory());
+  plan->binding = std::make_unique<Binding>(plan->variant.program, plan->layout, plan->tables,
+                                            options.gradient, backend->memory());
   shape = std::make_shared<Args::Shape>(program, plan->layout, options.check_args);
   if (scaler != nullptr) scaler->serve(backend->pending());
   for (size_t i = 0; i < program.states.size(); ++i) {
     const State& s = program.states[i];
-    states_.push_back(s.shared ? scaler->attach(s, backend->memory())
-                               : block->base() + plan->workspace.states[i]);
+    plan->states.push_back(s.shared ? scaler->attach(s, backend->memory())
+                                    : plan->block->base() + plan->workspace.states[i]);
   }
   name_ranges();
-  observed_.assign(plan->layout.size(), 0);
+  plan->observed.assign(plan->layout.size(), 0);
 }
 
 // With per-tensor or per-group reports, append() changes the width of the records.
@@ -139,22 +140,22 @@ void Step::Impl::refuse_in_live_graph(std::string_view what) const {
 // The name is "stepfuse adamw fused f16,f32,f32,f32": recipe, form, and the storage types of each
 // signature.
 void Step::Impl::name_ranges() {
-  range_name = fmt::format("stepfuse {} {}", program.name, name(options.form));
+  plan->range_name = fmt::format("stepfuse {} {}", program.name, name(options.form));
   for (const Signature& signature : plan->variant.signatures) {
     for (size_t b = 0; b < signature.size(); ++b) {
-      range_name += fmt::format("{}{}", b == 0 ? " " : ",", name(signature[b]));
+      plan->range_name += fmt::format("{}{}", b == 0 ? " " : ",", name(signature[b]));
     }
   }
-  observe_name_ = range_name + " observe";
-  reduce_name_ = range_name + " reduce";
+  plan->observe_name = plan->range_name + " observe";
+  plan->reduce_name = plan->range_name + " reduce";
 }
 
 void Step::Impl::prepare() {
   ForkWatch watch;
   Busy busy(*this);
-  NvtxRange range(nvtx, (range_name + " prepare").c_str());
+  NvtxRange range(nvtx, (plan->range_name + " prepare").c_str());
   refuse_in_live_graph("prepare()");
-  prepared_ = false;
+  plan->prepared = false;
   backend->collect(*ring, true, {});  // reports of earlier runs
   report = {};
   report.passes_ms = plan->passes_ms;
@@ -164,21 +165,21 @@ void Step::Impl::prepare() {
   std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   report.prepare_ms = took.count();
   forget_phases();
-  prepared_ = true;
+  plan->prepared = true;
 }
 
 // Drops the results of earlier phases, which belong to other kernels, groups or arrays. The first phase
 // runs again. run() refuses to continue from a reduce(), because ranks may have replaced its results.
 void Step::Impl::forget_phases() {
-  std::fill(observed_.begin(), observed_.end(), uint8_t{0});
-  outdated_ |= reduced_;
-  reduced_ = false;
+  std::fill(plan->observed.begin(), plan->observed.end(), uint8_t{0});
+  plan->outdated |= plan->reduced;
+  plan->reduced = false;
 }
 
 void Step::Impl::attach() {
-  backend->attach(
-      plan->variant, plan->tables,
-      {&plan->workspace, block->base(), block->base() + plan->tables_offset(), states_});
+  backend->attach(plan->variant, plan->tables,
+                  {&plan->workspace, plan->block->base(),
+                   plan->block->base() + plan->tables_offset(), plan->states});
 }
 
 void Step::Impl::set_group(size_t tensor, int group) {
@@ -193,28 +194,28 @@ void Step::Impl::set_group(size_t tensor, int group) {
     plan->layout.set_group(Tensor{tensor}, Group{before});
     throw;
   }
-  binding->recheck();  // tied tensors must be in one group
+  plan->binding->recheck();  // tied tensors must be in one group
   forget_phases();
-  if (!prepared_) return;
-  prepared_ = false;  // in case the rest fails
+  if (!plan->prepared) return;
+  plan->prepared = false;  // in case the rest fails
   backend->collect(*ring, true, {});
   wait();
   attach();
-  prepared_ = true;
+  plan->prepared = true;
 }
 
 void Step::Impl::bind(std::string_view buffer, std::span<void* const> pointers) {
   Busy busy(*this);
-  if (binding->differs(program.find_buffer(buffer), pointers)) {
+  if (plan->binding->differs(program.find_buffer(buffer), pointers)) {
     refuse_in_live_graph(fmt::format("@{} is bound to other arrays", buffer.substr(0, 80)));
   }
-  if (!binding->bind(buffer, pointers)) return;
+  if (!plan->binding->bind(buffer, pointers)) return;
   tables_changed_ = true;
   forget_phases();  // tensors may have become duplicates, or ceased to be
 }
 
 void Step::Impl::bind(std::string_view buffer, std::span<const Array> arrays) {
-  bind(buffer, binding->checked(buffer, arrays));
+  bind(buffer, plan->binding->checked(buffer, arrays));
 }
 
 // Initialises the states of tensors [first_tensor, end), and with 0 also the states that are not per
@@ -241,8 +242,8 @@ void Step::Impl::initialise_states(size_t first_tensor, States which, Stream str
       }
     }
     size_t skip = first * bytes;
-    backend->memory()->copy_to_device(static_cast<char*>(states_[i]) + skip, values.data() + skip,
-                                      values.size() - skip, stream);
+    backend->memory()->copy_to_device(static_cast<char*>(plan->states[i]) + skip,
+                                      values.data() + skip, values.size() - skip, stream);
   }
 }
 
@@ -261,7 +262,7 @@ void Step::Impl::init_state(size_t first_tensor, Stream stream) {
   std::optional<Program> init = make_init_program(program);
   {
     Busy busy(*this);
-    binding->check_complete();
+    plan->binding->check_complete();
     wait();
     initialised_ = first_tensor;  // in case the rest fails
     initialise_states(first_tensor, States::written, stream);
@@ -288,10 +289,10 @@ void Step::Impl::init_state(size_t first_tensor, Stream stream) {
 }
 
 void Step::Impl::check_ready() {
-  if (!prepared_) {
+  if (!plan->prepared) {
     throw Error(ErrorKind::usage, "call prepare() before the first run: run() never compiles");
   }
-  binding->check_complete();
+  plan->binding->check_complete();
   if (initialised_ < plan->layout.size() && begins_somehow_) {
     throw Error(
         ErrorKind::usage,
@@ -348,10 +349,9 @@ void Step::Impl::append(TensorSpec tensor) {
 void Step::Impl::grow() {
   Busy busy(*this);
   Grown grown = *std::exchange(grown_, std::nullopt);
-  StepParts next;
-  next.outdated_ = outdated_ || reduced_;
-  next.plan =
+  auto next =
       std::make_unique<StepPlan>(program, std::move(grown.layout), options.form, options.observe);
+  next->outdated = plan->outdated || plan->reduced;
   backend->collect(*ring, true, {});  // reports that the old block still holds
   wait();
   std::vector<std::vector<char>> saved(program.states.size());
@@ -359,21 +359,20 @@ void Step::Impl::grow() {
     const State& s = program.states[i];
     if (s.shared) continue;
     saved[i].resize(member_count(s.type.at, plan->layout) * size_of(s.type.dtype));
-    backend->memory()->copy_to_host(saved[i].data(), states_[i], saved[i].size(), {});
+    backend->memory()->copy_to_host(saved[i].data(), plan->states[i], saved[i].size(), {});
   }
-  // The old parts are kept until all of the new ones exist.
-  StepParts& parts = *this;
+  // The old plan is kept until the new one has everything.
   auto old_shape = shape;
-  std::swap(parts, next);
+  std::swap(plan, next);
   try {
     allocate();
     initialise_states(0, States::all, {});
     for (size_t i = 0; i < saved.size(); ++i) {
-      backend->memory()->copy_to_device(states_[i], saved[i].data(), saved[i].size(), {});
+      backend->memory()->copy_to_device(plan->states[i], saved[i].data(), saved[i].size(), {});
     }
     fit_ring();
   } catch (...) {
-    std::swap(parts, next);
+    std::swap(plan, next);
     shape = std::move(old_shape);
     throw;
   }

@@ -20,10 +20,11 @@
 
 namespace stepfuse {
 
-// Everything that follows from program and layout. append() makes it again.
-struct StepPlan {
-  // `observed` says that observe() and reduce() may be called. If the phases that these run would store in
-  // `form`, the split form is taken instead.
+// Everything that follows from program and layout, and what a run has changed of it. append() makes another
+// one and replaces this one as a whole.
+struct STEPFUSE_HIDDEN StepPlan {
+  // Plans without memory. `observed` says that observe() and reduce() may be called. If the phases that these
+  // run would store in `form`, the split form is taken instead.
   StepPlan(const Program& source, Layout layout, Form form, bool observed);
   // Binding holds references into the plan, so it must not move.
   StepPlan(const StepPlan&) = delete;
@@ -37,6 +38,20 @@ struct StepPlan {
   double passes_ms = 0;
   // Returns where a backend's own tables start in the step's block.
   size_t tables_offset() const { return (workspace.bytes + 255) / 256 * 256; }
+
+  // Made by Step::Impl::allocate().
+  std::unique_ptr<WorkspaceBlock> block;
+  std::unique_ptr<Binding> binding;
+  std::vector<void*> states;              // [state]
+  std::string range_name;                 // the step's name on a profiler's timeline
+  std::string observe_name, reduce_name;  // names of its parts there
+
+  std::vector<uint8_t> observed;  // [tensor] phase 0 has processed its gradient
+  bool any_observed = false;
+  bool reduced = false;   // reduce() has run since the last run()
+  bool outdated = false;  // a change has made the results of reduce() invalid
+  bool prepared = false;
+  bool args_set = false;  // the step's own argument block is filled
 };
 
 // The source of a run's arguments.
@@ -45,23 +60,7 @@ struct ArgSource {
   const uint64_t* block = nullptr;  // in device memory, unless `values` is set
 };
 
-// The parts of a step that append() replaces as a whole.
-struct STEPFUSE_HIDDEN StepParts {
-  std::unique_ptr<StepPlan> plan;
-  std::unique_ptr<Binding> binding;
-  std::unique_ptr<WorkspaceBlock> block;
-  std::vector<void*> states_;               // [state]
-  std::vector<uint8_t> observed_;           // [tensor] phase 0 has processed its gradient
-  std::string range_name;                   // the step's name on a profiler's timeline
-  std::string observe_name_, reduce_name_;  // names of its parts there
-  bool any_observed_ = false;
-  bool reduced_ = false;   // reduce() has run since the last run()
-  bool outdated_ = false;  // a change has made the results of reduce() invalid
-  bool prepared_ = false;
-  bool args_set_ = false;  // the step's own argument block is filled
-};
-
-class STEPFUSE_HIDDEN Step::Impl : public StepParts {
+class STEPFUSE_HIDDEN Step::Impl {
  public:
   class Busy;  // detects concurrent calls
   Impl(Program program, Layout layout, const Device& device, const StepOptions& options);
@@ -116,11 +115,12 @@ class STEPFUSE_HIDDEN Step::Impl : public StepParts {
 
   size_t block_bytes() const;
   size_t state_index(std::string_view name) const;
-  void* state_pointer(size_t state) const { return states_[state]; }
+  void* state_pointer(size_t state) const { return plan->states[state]; }
   Bits arg_bits(const Args& args, size_t arg, size_t member) const;
   void set_arg_bits(Args& args, size_t arg, size_t member, Bits value) const;
 
-  Program program;  // as given, before any pass
+  std::unique_ptr<StepPlan> plan;  // first, so that its memory outlives the backend
+  Program program;                 // as given, before any pass
   Device device;
   StepOptions options;  // without the scaler, which `scaler` keeps
   std::shared_ptr<LossScaler::Shared> scaler;

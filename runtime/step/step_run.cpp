@@ -12,12 +12,12 @@ namespace stepfuse {
 // Makes these the gradients of tensors [first, first + gradients.size()).
 void Step::Impl::set_gradients(size_t first, std::span<void* const> gradients,
                                std::string_view after) {
-  std::span<const Binding::Moved> moved = binding->find_moved(first, gradients);
+  std::span<const Binding::Moved> moved = plan->binding->find_moved(first, gradients);
   if (!moved.empty()) {
     refuse_in_live_graph("gradients have moved");
     if (!after.empty()) check_unmoved(moved, after);
-    for (const Binding::Moved& m : moved) observed_[m.tensor] = 0;
-    binding->accept_moved();
+    for (const Binding::Moved& m : moved) plan->observed[m.tensor] = 0;
+    plan->binding->accept_moved();
     tables_changed_ = true;
   }
 }
@@ -27,7 +27,7 @@ void Step::Impl::set_gradients(size_t first, std::span<void* const> gradients,
 void Step::Impl::check_unmoved(std::span<const Binding::Moved> moved,
                                std::string_view after) const {
   for (const Binding::Moved& m : moved) {
-    if (reduced_ || (observed_[m.tensor] != 0 && binding->is_present(m.tensor))) {
+    if (plan->reduced || (plan->observed[m.tensor] != 0 && plan->binding->is_present(m.tensor))) {
       throw Error(ErrorKind::bind,
                   fmt::format("the gradient of tensor {} moved after {}()", m.tensor, after));
     }
@@ -37,40 +37,41 @@ void Step::Impl::check_unmoved(std::span<const Binding::Moved> moved,
 // Runs phase 0 on everything not yet observed, in one launch, and its fold.
 void Step::Impl::finish_observing(const ArgSource& args, Stream stream) {
   uint32_t begin = 0, end = 0;
-  for (size_t t = 0; t < observed_.size(); ++t) {
+  for (size_t t = 0; t < plan->observed.size(); ++t) {
     uint32_t from = plan->tables.first_chunk[t], to = plan->tables.first_chunk[t + 1];
-    if (observed_[t] != 0 || from == to) continue;
+    if (plan->observed[t] != 0 || from == to) continue;
     if (begin == end) begin = from;
     end = to;
   }
   backend->finish_observing(inputs(args, stream), begin, end);
   tables_changed_ = false;
   // A tensor without a gradient contributes the identity until it has one.
-  for (size_t t = 0; t < observed_.size(); ++t) observed_[t] = binding->is_present(t) ? 0 : 1;
-  any_observed_ = false;
+  for (size_t t = 0; t < plan->observed.size(); ++t)
+    plan->observed[t] = plan->binding->is_present(t) ? 0 : 1;
+  plan->any_observed = false;
 }
 
 void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, Stream stream) {
   Busy busy(*this);
-  NvtxRange range(nvtx, range_name.c_str());
+  NvtxRange range(nvtx, plan->range_name.c_str());
   check_ready();
   check_count(gradients);
-  if (outdated_) {
+  if (plan->outdated) {
     throw Error(ErrorKind::usage,
                 "run(): the results of reduce() are older than a set_group(), bind(), append() or "
                 "prepare(): call reduce() again, and exchange its results between ranks again");
   }
   set_gradients(0, gradients, first_half());
   int first_phase = 0;
-  if (any_observed_) {
+  if (plan->any_observed) {
     finish_observing(args, stream);
     first_phase = 1;
   }
   RunInputs in = inputs(args, stream);
-  if (reduced_) {
+  if (plan->reduced) {
     in.reduced = true;
     first_phase = plan->kernels().reduced_phases;
-    reduced_ = false;
+    plan->reduced = false;
   }
   bool may_record = recorder && recorder->before(*this, args, stream);
   backend->run(in, first_phase, *ring);
@@ -81,11 +82,11 @@ void Step::Impl::run(std::span<void* const> gradients, const ArgSource& args, St
 
 // Returns the call whose gradients must not move before the next one; empty if there is none.
 std::string_view Step::Impl::first_half() const {
-  return reduced_ ? "reduce" : any_observed_ ? "observe" : "";
+  return plan->reduced ? "reduce" : plan->any_observed ? "observe" : "";
 }
 
 void Step::Impl::check_count(std::span<void* const> gradients) const {
-  if (binding->gradient_buffer() < 0 || gradients.size() == plan->layout.size()) return;
+  if (plan->binding->gradient_buffer() < 0 || gradients.size() == plan->layout.size()) return;
   throw Error(ErrorKind::bind, fmt::format("run() was given {} gradients; the layout has {} "
                                            "tensors (pass nullptr for a tensor without a gradient)",
                                            gradients.size(), plan->layout.size()));
@@ -108,35 +109,36 @@ void Step::Impl::check_observes(std::string_view what) const {
 void Step::Impl::observe(size_t first, std::span<void* const> gradients, const ArgSource& args,
                          Stream stream) {
   Busy busy(*this);
-  NvtxRange range(nvtx, observe_name_.c_str());
+  NvtxRange range(nvtx, plan->observe_name.c_str());
   check_ready();
   check_observes("observe");
   set_gradients(first, gradients, "");
   if (gradients.empty()) return;
   backend->observe(inputs(args, stream), plan->tables.first_chunk[first],
                    plan->tables.first_chunk[first + gradients.size()]);
-  std::fill_n(observed_.begin() + static_cast<std::ptrdiff_t>(first), gradients.size(), uint8_t{1});
+  std::fill_n(plan->observed.begin() + static_cast<std::ptrdiff_t>(first), gradients.size(),
+              uint8_t{1});
   tables_changed_ = false;
-  any_observed_ = true;
-  reduced_ = outdated_ = false;
+  plan->any_observed = true;
+  plan->reduced = plan->outdated = false;
 }
 
 void Step::Impl::reduce(std::span<void* const> gradients, const ArgSource& args, Stream stream) {
   Busy busy(*this);
-  NvtxRange range(nvtx, reduce_name_.c_str());
+  NvtxRange range(nvtx, plan->reduce_name.c_str());
   check_ready();
   check_observes("reduce");
   check_count(gradients);
   set_gradients(0, gradients, first_half());
   int done = 0;
-  if (any_observed_) {
+  if (plan->any_observed) {
     finish_observing(args, stream);
     done = 1;
   }
   backend->run_phases(inputs(args, stream), done, plan->kernels().reduced_phases);
   tables_changed_ = false;
-  reduced_ = true;
-  outdated_ = false;
+  plan->reduced = true;
+  plan->outdated = false;
 }
 
 namespace {
@@ -157,7 +159,7 @@ std::string_view name(Reduction reduction) { return info(op_of(reduction)).name;
 Partials Step::Impl::partials() const {
   const WorkspacePlan& w = plan->workspace;
   const KernelPlan& kernels = plan->kernels();
-  Partials out{block->base() + w.partials_at, w.partials_bytes, {}};
+  Partials out{plan->block->base() + w.partials_at, w.partials_bytes, {}};
   const ValueId optimizer = optimizer_stage(plan->variant.program);
   for (size_t i : w.partials) {
     const plan::Reduction& r = kernels.reductions[i];
@@ -166,7 +168,7 @@ Partials Step::Impl::partials() const {
                        .dtype = r.dtype,
                        .count = member_count(r.to, plan->layout),
                        .offset = w.results[i] - w.partials_at,
-                       .pieces = block->base() + w.slots[i],
+                       .pieces = plan->block->base() + w.slots[i],
                        .piece_count = plan->tables.chunks.size(),
                        .pipeline = r.value < optimizer && !splits_tensor(r.to)});
   }
