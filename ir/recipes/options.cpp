@@ -291,6 +291,8 @@ std::vector<RecipeOption> make_table() {
              "library whose rounding order and behaviour are followed"),
       choice("weight-decay", &Options::weight_decay, kWeightDecay, "",
              "kind of weight decay, if not the optimizer's own"),
+      flag("centralize", &Options::centralize,
+           "subtract each row's mean from the gradient of tensors with several rows"),
       choice("update-clip", &Options::update_clip, kUpdateClip, "rms",
              "limit each tensor's update to arg max_update, by root mean square (rms) or l2 norm"),
       flag("caution", &Options::caution,

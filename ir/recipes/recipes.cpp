@@ -13,6 +13,7 @@
 #include "ir/formula/parser.hpp"
 #include "ir/formula/resolve.hpp"
 #include "ir/recipes/accumulate.hpp"
+#include "ir/recipes/centralize.hpp"
 #include "ir/recipes/guard.hpp"
 #include "ir/recipes/loss_scale.hpp"
 #include "ir/recipes/parameter.hpp"
@@ -184,6 +185,8 @@ Program make_step(const Formula& formula, const RecipeOptions& options) {
   clip_gradient(c, gradient, verdict);
   decide(c, verdict);
   keep_averages(c, verdict);
+
+  gradient.value = centralize(c, gradient.value);
 
   c.stage("optimizer");
   if (reads && !settings.clips_rows()) load_parameter(c, parameter);

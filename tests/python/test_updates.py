@@ -1,4 +1,4 @@
-"""caution= and update_clip= of any optimizer: against their rules in PyTorch, and against the classes that have caution by name."""
+"""centralize=, caution= and update_clip= of any optimizer: against their rules in PyTorch, and against the classes that have caution by name."""
 
 import pytest
 import torch
@@ -97,3 +97,38 @@ def test_a_formula_that_does_not_say_its_update_refuses(name):
         pytest.skip(f"skipped: this torch has no {name}")
     with pytest.raises(ValueError, match="caution: .* does not say what its update is"):
         getattr(sft, name)([torch.nn.Parameter(torch.ones(4, 4))], caution=True)
+
+
+@pytest.mark.parametrize("more", [{}, {"max_norm": 0.5}, {"moments": "dyn8", "moments_min": 0}, {"moments": "bf16", "caution": True}], ids=str)
+def test_centralize_subtracts_each_rows_mean_after_clipping(more):
+    """As in the authors' code: x.add_(-x.mean(dim=tuple(range(1, x.dim())), keepdim=True)) where there are several dimensions."""
+    torch.manual_seed(4)
+    shapes = ((40, 50), (8, 3, 5, 5), (33,), (0, 7), (6, 1))
+    a, b = ([torch.nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))
+    ours = AdamW([{"params": a[:2], "centralize": True}, {"params": a[2:]}], lr=0.01, centralize=True, **more)
+    reference = AdamW(b, lr=0.01, **{name: value for name, value in more.items() if name != "max_norm"})
+    for _ in range(5):
+        gradients = [torch.randn(shape) + 0.3 for shape in shapes]
+        norm = torch.sqrt(sum(g.square().sum() for g in gradients))
+        for p, q, g in zip(a, b, gradients):
+            p.grad = g.clone()
+            q.grad = g * (0.5 / (norm + 1e-6)).clamp(max=1) if "max_norm" in more else g
+            if g.dim() > 1:
+                q.grad = q.grad - q.grad.mean(dim=tuple(range(1, g.dim())), keepdim=True)
+        ours.step()
+        reference.step()
+    for p, q in zip(a, b):
+        torch.testing.assert_close(p, q, rtol=0, atol=2e-3 if "moments" in more else 1e-5)
+
+
+def test_centralize_belongs_to_a_group():
+    row, vector = torch.nn.Parameter(torch.ones(1, 4)), torch.nn.Parameter(torch.ones(4))
+    off, on = torch.nn.Parameter(torch.ones(2, 2)), torch.nn.Parameter(torch.ones(2, 2))
+    optimizer = SGD([{"params": [off]}, {"params": [row, vector, on], "centralize": True}], lr=1.0)
+    for p in (row, vector, off, on):
+        p.grad = torch.tensor([1.0, 3.0, 2.0, 6.0]).reshape(p.shape)
+    optimizer.step()
+    assert row.tolist() == [[0, -2, -1, -5]] and vector.tolist() == [0, -2, -1, -5] and off.tolist() == [[0, -2], [-1, -5]]
+    assert on.tolist() == [[2, 0], [3, -1]]
+    with pytest.raises(ValueError, match="centralize"):
+        SGD([on], lr=1.0, centralize="rows")

@@ -190,6 +190,7 @@ struct RecipeOptions {
   bool monitor = false;     // more reports: first non-finite tensor, counts, streaks
   Profile profile = Profile::standard;
   std::optional<WeightDecay> weight_decay = {};  // default: the optimizer's own
+  bool centralize = false;                       // subtract each row's mean from the gradient
   // Both change the value that a formula calls update(x), in this order.
   UpdateClip update_clip = UpdateClip::none;
   // Keep only parts of the update that agree with the gradient's sign, scaled up.

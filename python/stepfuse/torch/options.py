@@ -66,6 +66,8 @@ class OptimizerOptions(TypedDict, total=False):
             clipping, timm's adaptive_clip_grad), for example 0.01.
         clip_eps: of a group: the least norm of weights that clip_factor counts with.
         capturable: step() may be captured by torch.cuda.graph(), after a first step outside of it. See prepare_replay().
+        centralize: of a group. Subtract its mean from each row of a gradient, after clipping: of a linear layer's from the
+            gradient of each output, of a convolution's from that of each output channel. Vectors stay as they are.
         caution: of a group. Update only where the update agrees with the gradient, and there by more (cautious optimizers).
         update_clip: of a group. Limit each parameter's update to max_update: "rms" its root mean square, "l2" its norm.
             The learning rate is not part of the update.
@@ -99,6 +101,7 @@ class OptimizerOptions(TypedDict, total=False):
     clip_factor: float | None
     clip_eps: float
     capturable: bool
+    centralize: bool
     caution: bool
     update_clip: str | None
     max_update: float
@@ -166,6 +169,7 @@ OPTIONS: dict[str, Option] = {
     "clip_eps": Option(CLIP_EPS, functools.partial(check_above_zero, what="a number above 0"), of_group=True, convert=float,
                        goes_with="clip_factor", is_live=True),
     "capturable": Option(False, functools.partial(check_flag, what="True or False"), of_group=True),
+    "centralize": Option(False, functools.partial(check_flag, what="True or False"), of_group=True, recipe="centralize"),
     "caution": Option(False, functools.partial(check_flag, what="True or False"), of_group=True, recipe="caution"),
     "update_clip": Option(None, one_of(UPDATE_CLIPS), of_group=True, recipe="update-clip={}"),
     "max_update": Option(1.0, functools.partial(check_above_zero, what="a number above 0"), of_group=True, convert=float,
