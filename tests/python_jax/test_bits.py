@@ -140,6 +140,15 @@ def test_bf16_parameters(keywords):
     check(tx, {"lr": 0.01, "max_norm": 1.0}, dtype=jnp.bfloat16, seed=keywords.get("seed", 0))
 
 
+@pytest.mark.parametrize(("store", "dtype"), [({"exp_avg@16": "int8", "exp_avg_sq": "bf16"}, jnp.float32),
+                                              ({"weight": "bf16+ecc24", "moments": "dyn8"}, jnp.bfloat16)], ids=str)
+def test_stored_forms_by_name(store, dtype):
+    tx = stepfuse.jax.adamw(lr=0.01, max_norm=1.0, store=store)
+    check(tx, {"lr": 0.01, "max_norm": 1.0}, dtype=dtype)
+    kept = {str(a.dtype) for a in jax.tree.leaves(tx.init(make_arrays(0, dtype)).arrays)}
+    assert kept >= ({"int8", "bfloat16"} if dtype == jnp.float32 else {"uint8", "int8"})
+
+
 def test_f16_with_a_dynamic_loss_scale_skips_a_step_with_inf():
     tx = stepfuse.jax.adamw(lr=0.01, max_norm=1.0, master=True, loss_scale=stepfuse.jax.LossScale(init_scale=8.0, growth_interval=2))
     check(tx, {"lr": 0.01, "max_norm": 1.0, "growth_interval": 2}, dtype=np.float16, scale=8.0, poison=1)

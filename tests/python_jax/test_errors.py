@@ -40,8 +40,15 @@ def test_a_parameter_that_is_no_float():
 def test_low_precision_needs_a_choice():
     with pytest.raises(TypeError, match=r"parameter \['w'\] is bf16: give master=True"):
         stepfuse.jax.adamw().init({"w": jnp.ones(3, jnp.bfloat16)})
-    with pytest.raises(TypeError, match="needs no master"):
+    with pytest.raises(TypeError, match="is f32: leave out master"):
         stepfuse.jax.adamw(master=True).init({"w": jnp.ones(3)})
+
+
+def test_a_stored_form_is_said_once():
+    with pytest.raises(TypeError, match="store: moments, master and weight_rounding say the same: leave them out"):
+        stepfuse.jax.adamw(moments="fp8", store={"moments": "fp8"})
+    with pytest.raises(stepfuse.Error, match="fp7"):
+        stepfuse.jax.adamw(store={"moments": "fp7"}).init(PARAMS)
 
 
 def test_the_state_of_another_optimizer():
@@ -69,7 +76,7 @@ def test_names_of_hyperparameters_and_options():
 
 
 def test_options_that_arrays_decide():
-    with pytest.raises(TypeError, match="options: the step is made for parameters in bf16, and they are f32: leave the option out"):
+    with pytest.raises(TypeError, match="is f32: leave out master, weight_rounding and the form of the weight in store"):
         stepfuse.jax.adamw(options=["store=weight=bf16+ecc24"]).init(PARAMS)
     with pytest.raises(TypeError, match="options: the step is made for gradients in f16, and they are f32: leave the option out"):
         step(stepfuse.jax.adamw(options=["grad=f16"]), PARAMS)

@@ -197,11 +197,11 @@ def find_program(tx: Optimizer, tensors: Sequence[Tensor]) -> Program:
     options = list(tx.options)
     model = tensors[0].dtype
     grads = sorted({t.gradient for t in tensors})
-    keeps = any(o == "master" or o.startswith(("master=", "weight-rounding=")) for o in options)
+    keeps = any(o == "master" or o.startswith(("master=", "weight-rounding=", "store=weight=")) for o in options)
     if model != "f32" and not keeps:
         raise TypeError(f"parameter {tensors[0].name} is {model}: give master=True, which keeps f32 copies, or weight_rounding='stochastic'")
     if keeps and model == "f32":
-        raise TypeError(f"parameter {tensors[0].name} is f32, and needs no master and no weight_rounding: leave them out")
+        raise TypeError(f"parameter {tensors[0].name} is f32: leave out master, weight_rounding and the form of the weight in store")
     if model != "f32":
         options.append(f"model={model}")
     if grads != ["f32"]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         moments: str
         moments_min: int
         master: bool | str
+        store: Mapping[str, str]
         weight_rounding: str
         loss_scale: LossScale | str
         skip_nonfinite: bool
@@ -112,7 +113,7 @@ def declared_options(formula: str) -> tuple[str, ...]:
 
 def optimizer(formula: str, *, lr: Hyper | None = None, max_norm: Hyper | None = None, clip: str | None = None, moments: str | None = None,
               moments_min: int = MOMENTS_MIN, master: bool | str = False, weight_rounding: str | None = None,
-              loss_scale: LossScale | str | None = None, skip_nonfinite: bool = False,
+              store: Mapping[str, str] | None = None, loss_scale: LossScale | str | None = None, skip_nonfinite: bool = False,
               groups: Mapping[str, Mapping[str, Hyper]] | None = None, group_of: Callable[[str, Any], str | None] | None = None,
               profile: str = "standard", options: Sequence[str] = (), seed: int = 0, specs: Any = None, device: str = "cpu", threads: int = 0,
               **hyper: Any) -> Optimizer:
@@ -127,6 +128,7 @@ def optimizer(formula: str, *, lr: Hyper | None = None, max_norm: Hyper | None =
         moments_min: tensors with fewer elements keep f32 moments, if the moments have a format.
         master: keep an f32 master copy of low-precision parameters, or a smaller form of it: "remainder", "ecc24".
         weight_rounding: without a master: "nearest", "stochastic" or "kahan".
+        store: how buffers are stored, by name, in one place instead of the four before: {"weight": "bf16+ecc24", "exp_avg@4096": "fp8"}.
         loss_scale: a LossScale, "dynamic" for one with defaults, or "fixed".
         skip_nonfinite: leave everything as it is if a gradient is inf or NaN, also without clip and loss scale.
         groups: hyperparameters by the name of a group, for the parameters for which `group_of(path, parameter)` returns it.
@@ -164,6 +166,10 @@ def optimizer(formula: str, *, lr: Hyper | None = None, max_norm: Hyper | None =
         chosen.append("master" if master is True else f"master={master}")
     if weight_rounding is not None:
         chosen.append(f"weight-rounding={weight_rounding}")
+    if store is not None:
+        if moments is not None or master or weight_rounding is not None:
+            raise TypeError("store: moments, master and weight_rounding say the same: leave them out")
+        chosen += [f"store={buffer}={form}" for buffer, form in store.items()]
     if skip_nonfinite:
         chosen.append("check")
     scaling = LossScale() if loss_scale in ("dynamic", "fixed") else loss_scale
