@@ -1,5 +1,7 @@
 """DTensors on the walk's fast path: which gradients are read in place, and what is still noticed."""
 
+import sys
+
 import pytest
 import torch
 from processes import good, run
@@ -185,3 +187,34 @@ def counted(rank, world):
 
 def test_writes_are_counted():
     good(run(1, counted))
+
+
+def calls(optimizer):
+    """The functions that a step calls in Python, and the built-in ones."""
+    found = []
+    sys.setprofile(lambda frame, event, arg: found.append(event) if event in ("call", "c_call") else None)
+    try:
+        optimizer.step()
+    finally:
+        sys.setprofile(None)
+    return len(found)
+
+
+def counted(rank, world):
+    mesh = init_device_mesh("cpu", (1,))
+    for kw in ({}, {"max_norm": 0.5}):
+        counts = set()
+        for count in (2, 40):
+            for params in ([nn.Parameter(made(mesh)) for _ in range(count)], [nn.Parameter(torch.ones(4, 2)) for _ in range(count)]):
+                for p in params:
+                    p.grad = torch.ones_like(p)
+                optimizer = AdamW(params, lr=0.1, **kw)
+                for _ in range(2):
+                    optimizer.step()
+                counts.add(calls(optimizer))
+        assert len(counts) == 1, counts
+    return True
+
+
+def test_a_step_calls_python_as_often_for_many_dtensors_as_for_few_plain_tensors():
+    assert all(good(run(1, counted)))

@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 import stepfuse
 from stepfuse.torch import LAMB, Adafactor, AdamW, Formula
 
-SHAPES = [(24, 16), (7, 5), (33,), (2, 6, 8), (3, 256), (6000,)]
+SHAPES = [(24, 16), (7, 5), (33,), (2, 6, 8), (3, 256), (6000,), (1, 256), (2, 512)]
 WAYS = {"Adafactor": (Adafactor, {}, torch.float32),
         "LAMB": (LAMB, {}, torch.float32), "LAMB, masters": (LAMB, {"master": "remainder", "max_norm": 0.5, "exact": True}, torch.bfloat16),
         "rows": (AdamW, {"clip_factor": 0.01}, torch.float32), "caution": (AdamW, {"caution": True}, torch.float32),

@@ -14,6 +14,7 @@ ROUNDINGS = ("nearest", "stochastic", "kahan")
 MASTERS = ("f32", "remainder", "ecc24")
 COPY_SCALES = {"delayed": "number", "current": "number", "mx": "blocks", "mx-rceil": "blocks",
                "block128": "squares", "block128-f32": "squares"}  # and the form of the scales
+COPY_BLOCK = 32  # elements that share a scale in "blocks"
 SEEDS = 1 << 63
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .. import _core
 from . import parts, private, stored
+from .arguments import COPY_BLOCK, COPY_SCALES
 from .checks import DTYPES, check_copy, check_disjoint, check_memory, check_moments, check_parameter, check_together, check_whole, needs_whole
 from .gathered import Gathered, can_gather
 from .groups import SCALES, names_of, scaled
@@ -23,16 +24,18 @@ from .programs import has_rows, program
 from .scaler import DLPACK
 from .tensors import (
     Place, column_count, columns_of, gradient_dtype, is_dense, is_distributed, is_first_copy, like_parameter, local,
-    part_number, random_id, row_count, same_layout,
+    part_number, random_id, row_count, rows_are_blocks, same_layout,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .gathered import Whole
     from .owner import Owner
     from .ranks import Ranks
 
 PER_STEP, PER_GROUP, PER_TENSOR, PER_ROW, PER_COLUMN = 0, 1, 2, 3, 4
+COPIES_IN_BLOCKS = {f"copy-scale={way}" for way, scales in COPY_SCALES.items() if scales == "blocks"}
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 PLAIN = Mode()
 MOST = 1 << 44  # elements that the library knows of
@@ -154,6 +157,8 @@ class Binding:
         """Whether a step of that kind needs more of a DTensor than a rank has, and one rank can have it."""
         if not can_gather(p):
             return False
+        if not COPIES_IN_BLOCKS.isdisjoint(kind) and not rows_are_blocks(p, COPY_BLOCK):
+            return True
         options = (*kind, *self.mode.options(False, True, False))
         return needs_whole(self.optimizer._recipe, options, (*self.mode.sums(), "first_bad"), p.ndim > 1)
 
@@ -319,6 +324,8 @@ class Binding:
                 if (way := stored.scale_mode(part.groups[g], p)) is not None or p in self.optimizer.state:  # which has else none
                     stored.convert_scales(known, self.optimizer.state[p], p, way)
             stored.bind_scales(part, self.optimizer.state)
+            for p, made_number, kept in stored.shared_numbers(part):
+                gathered.by_id[id(p)].shared.append((made_number, kept))
         for p in part.locals:
             weight = p.detach()
             if not is_dense(p):
@@ -332,13 +339,13 @@ class Binding:
             if name == "weight":
                 arrays = weights
             elif name == "weight_scale":
-                arrays = [self.optimizer.state[p][name] for p in part.params]
+                arrays = [self.scales(p, gathered.by_id[id(p)] if whole else None) for p, whole in zip(part.params, part.gathered)]
             elif buffer.is_output and name != "master":  # the master exists before the first step
                 arrays = part.outputs[name] = [torch.empty_like(w, dtype=buffer.torch_dtype()) for w in weights]
             else:
                 arrays = [self.array(p, local(p).detach() if whole else w, label, name, buffer) if buffer.is_of(place) else None
                           for p, w, label, place, whole in zip(part.params, weights, part.names, part.places, part.gathered)]
-                arrays = [gathered.by_id[id(p)].bind(a) if whole else a for p, a, whole in zip(part.params, arrays, part.gathered)]
+                arrays = [gathered.by_id[id(p)].bind(a, buffer.block) if whole else a for p, a, whole in zip(part.params, arrays, part.gathered)]
             if name == "master":
                 for p in part.params:
                     if id(p) in written:
@@ -346,6 +353,13 @@ class Binding:
             part.step.bind(name, [0 if a is None else a.data_ptr() for a in arrays])
         part.step.adopt_state()
         return weights
+
+    def scales(self, p: Tensor, whole: Whole | None) -> Tensor | None:
+        """Returns the array of a parameter's scales that this rank's step writes."""
+        kept = self.optimizer.state[p]["weight_scale"]
+        if whole is None:
+            return local(kept)
+        return whole.bind(local(kept), COPY_BLOCK) if is_distributed(kept) else whole.bind_shared(kept)
 
     def take_writes(self, p: Tensor) -> None:
         """Takes what the program wrote to the parameter into its master."""
@@ -379,7 +393,7 @@ class Binding:
             return self.array(p, weight, label, name, buffer)
         made = torch.empty_like(weight, dtype=buffer.torch_dtype(), memory_format=torch.preserve_format)
         if have is None and name == "master" and stored.find_scales(state):
-            made.copy_(stored.dequantize(state, weight))
+            made.copy_(local(stored.dequantize(state, p)).reshape(made.shape))
         elif have is None:
             made.copy_(weight) if buffer.source >= 0 else made.fill_(self.initial(name))
         elif have.numel() == weight.numel():

@@ -10,10 +10,13 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .arguments import COPY_SCALES, check_choice
+from .arguments import COPY_BLOCK, COPY_SCALES, check_choice
 from .groups import names_of
 from .programs import program
-from .tensors import columns_of, gradient_dtype, has_memory, has_whole_rows, is_dense, is_distributed, largest_cut, lies_by_rows, local, overlaps_itself, type_name
+from .tensors import (
+    cut_dimension, cuts_of, cuts_within_blocks, gradient_dtype, has_memory, has_whole_rows, is_dense, is_distributed, lies_by_rows, local,
+    overlaps_itself, rows_are_blocks, type_name,
+)
 
 if TYPE_CHECKING:
     from typing import Any
@@ -64,8 +67,7 @@ def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...], element
     if not local(p).is_contiguous():
         raise TypeError(f"{who}: {kept[0]} counts blocks along rows, and the shard of {name} does not lie by rows (strides "
                         f"{local(p).stride()}): make it contiguous, or give it a group of its own with moments='bf16'")
-    within_rows = any(not placement.is_replicate() and not placement.is_shard(0) for placement in p.placements)
-    if not columns_of(p) or columns_of(p) % block or within_rows and (p.shape[-1] % block or largest_cut(p) % block):
+    if not rows_are_blocks(p, block) or cuts_within_blocks(p, block):
         raise TypeError(f"{who}: {kept[0]} has blocks of {block} elements along rows, and {name}, of shape {tuple(p.shape)}, is placed as "
                         f"{p.placements}, which cuts them: give it a group of its own with moments='bf16'")
 
@@ -96,8 +98,18 @@ def check_copy(who: str, p: Tensor, name: str, group: dict[str, Any]) -> None:
         raise ValueError(f"{who}: copy_scale={group['copy_scale']!r} counts blocks from rows, moments={group['moments']!r} from the first element: give "
                          f"{name} a group of its own with moments='bf16', or with copy_scale='current'")
     if is_distributed(p):
-        raise TypeError(f"{who}: copy_scale= is of whole parameters, and {name} is a DTensor, whose shards would have scales of their own: "
-                        "take DDP, or copy_scale=None")
+        check_shards(who, p, name, group["copy_scale"])
+
+
+def check_shards(who: str, p: Tensor, name: str, way: str) -> None:
+    """Refuses a mesh that cuts a scaled copy within rows, unless it cuts between blocks with their own scales."""
+    in_blocks = COPY_SCALES[way] == "blocks" and rows_are_blocks(p, COPY_BLOCK)
+    if not local(p).is_contiguous():
+        raise TypeError(f"{who}: copy_scale={way!r} takes shards that lie by rows; that of {name} has strides {local(p).stride()}: make it "
+                        "contiguous, or use copy_scale=None")
+    if cuts_within_blocks(p, COPY_BLOCK) if in_blocks else cuts_of(p) and cut_dimension(p) is None:
+        raise TypeError(f"{who}: copy_scale={way!r} takes DTensors that one mesh dimension cuts between rows; {name}, of shape {tuple(p.shape)}, is "
+                        f"placed as {p.placements}: redistribute it, or use copy_scale=None")
 
 
 def check_together(parts: list[Part], mode: Mode) -> None:

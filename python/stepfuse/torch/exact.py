@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from .pieces import pieces
-from .programs import has_rows
+from .programs import has_pieces_of_rows
 from .ranks import PIECE, fold
-from .tensors import Span, columns_of, is_distributed, local, span_at
+from .tensors import Place, Span, is_distributed, local, span_at
 
 if TYPE_CHECKING:
     from .binding import Binding
@@ -32,11 +32,11 @@ class Shared(NamedTuple):
     row: int  # elements per row if no piece crosses a row, else 0
 
 
-def share(p: Tensor, counted: bool, by_rows: bool) -> Shared:
+def share(p: Tensor, counted: bool, place: Place, by_rows: bool) -> Shared:
     if not is_distributed(p):
         raise TypeError("exact=True is for DTensors, and not for parameters that share_norm() adds up: leave out one of them")
     mesh = p.device_mesh
-    row = columns_of(p) if by_rows else 0
+    row = place.columns if by_rows else 0
     count = pieces(p.numel(), row)
     places = itertools.product(*(range(mesh.size(d)) if placement.is_shard() else (0,) for d, placement in enumerate(p.placements)))
     edges = {span.begin for span in (span_at(p, place) for place in places) if span.begin < span.end}
@@ -106,8 +106,9 @@ class ExactNorm:
         if known is None or known[0] is not part.step:
             if len(self.known) > 64:
                 self.known.clear()
-            by_rows = has_rows(engine.optimizer._recipe, part.options)
-            known = self.known[id(part)] = (part.step, [share(p, c, by_rows) for p, c in zip(part.params, part.counted)])
+            by_rows = has_pieces_of_rows(engine.optimizer._recipe, part.options)
+            found = [share(p, counted, place, by_rows) for p, counted, place in zip(part.params, part.counted, part.places)]
+            known = self.known[id(part)] = (part.step, found)
         return known[1]
 
     def contribution(self, part: Part, shares: list[Shared], norm: str | None, inverse: Tensor | None, largest: bool) -> Tensor:

@@ -14,19 +14,11 @@ import torch.distributed as dist
 from torch import Tensor
 
 from .exchange import part_sizes, swap
-from .tensors import cuts_of, is_distributed, local
+from .tensors import cut_dimension, is_distributed, local
 
 if TYPE_CHECKING:
     from .parts import Part
     from .ranks import Ranks
-
-
-def cut_dimension(p: Tensor) -> int | None:
-    """The mesh dimension that cuts a DTensor's rows; None unless there is just one, and nothing else is cut."""
-    cuts = cuts_of(p)
-    if len(cuts) != 1 or type(cuts[0][1]).__name__ != "Shard" or not cuts[0][1].is_shard(0):
-        return None
-    return cuts[0][0]
 
 
 class Whole:
@@ -43,16 +35,21 @@ class Whole:
         self.weight = torch.empty(shape, dtype=p.dtype, device=p.device)
         self.gradient: Tensor | None = None
         self.arrays: list[tuple[Tensor, Tensor]] = []  # this rank's shard, and all of it if it is the owner's
+        self.shared: list[tuple[Tensor, Tensor]] = []  # what the owner's step writes for all ranks, and where a rank keeps it
         self.index = -1  # in the walk
 
-    def bind(self, shard: Tensor | None) -> Tensor | None:
-        """The whole array of a shard of state, which steps read and write."""
+    def bind(self, shard: Tensor | None, block: int) -> Tensor | None:
+        """Returns the whole array of a shard of state with a value per block, which steps read and write."""
         if shard is None:
             return None
-        block = self.sizes[self.me] // shard.numel() if shard.numel() else 1
         made = torch.empty(sum(self.sizes) // block if self.is_mine else 0, dtype=shard.dtype, device=shard.device)
         self.arrays.append((shard, made))
         return made
+
+    def bind_shared(self, kept: Tensor) -> Tensor | None:
+        """Returns an array that all ranks keep whole, if this rank's step writes it."""
+        self.shared.append((kept, kept))
+        return kept if self.is_mine else None
 
     def shard(self) -> Tensor:
         return local(self.param).data
@@ -122,7 +119,10 @@ class Gathered:
                 for whole in (w.weight, *(all_of_it for _, all_of_it in w.arrays)) if w.is_mine else ():
                     for rank, part in enumerate(whole.view(-1).split([w.counts(rank, whole) for rank in range(world)])):
                         sent[rank].append(part)
-            targets = [[t for w in wholes if w.owner == rank for t in (w.shard(), *(shard for shard, _ in w.arrays))] for rank in range(world)]
+                for rank in range(world) if w.is_mine else ():
+                    sent[rank] += [made for made, _ in w.shared]
+            targets = [[t for w in wholes if w.owner == rank for t in (w.shard(), *(shard for shard, _ in w.arrays), *(kept for _, kept in w.shared))]
+                       for rank in range(world)]
             wanted = [[(t.shape, t.dtype) for t in of_rank] for of_rank in targets]
             received = swap("the scattering of whole parameters", ranks, wholes[0].group, sent, wanted)
             for of_rank, parts in zip(targets, received):
@@ -134,7 +134,7 @@ class Gathered:
         for part in parts:
             for p in part.params:
                 w = self.by_id.get(id(p))
-                for name in part.kept if w is not None else ():
+                for name in part.kept if w is not None and not part.shown else ():  # with scales all ranks have the numbers
                     value = state[p][name]
                     ranks = self.ranks[w.group]
                     what = "the broadcast of a parameter's state"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 from .. import _core
@@ -21,3 +22,9 @@ def program(recipe: str, options: tuple[str, ...]) -> Any:
 def has_rows(recipe: str, options: tuple[str, ...]) -> bool:
     """Returns whether that step has per-row values. Blocks of a format must then not cross rows."""
     return "/row>" in program(recipe, options).text()
+
+
+@functools.lru_cache(maxsize=256)
+def has_pieces_of_rows(recipe: str, options: tuple[str, ...]) -> bool:
+    """Returns whether that step folds each row on its own, because it has values of rows, columns or squares."""
+    return re.search(r"/(row|column|\d+x\d+)>", program(recipe, options).text()) is not None

@@ -17,21 +17,23 @@ from torch import Tensor
 
 from .. import _core
 from . import parts, private
-from .arguments import COPY_SCALES, check_choice
+from .arguments import COPY_BLOCK, COPY_SCALES, check_choice
 from .checks import DTYPES
 from .numbers import from_bits, to_bits
 from .scaler import DLPACK
-from .tensors import Place, columns_of, is_dense, like_parameter, local, same_layout, zeros_like
+from .tensors import (
+    Place, columns_of, first_element, is_dense, is_distributed, like_parameter, local, own_part, rows_are_blocks, same_layout, zeros_like,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from .parts import Part
 
 STORED = {**{name: dtype for dtype, name in DTYPES.items()}, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32}
 # The missing bits of a weight, by their state's name, and their form. correction16 is FlashOptim's, and is converted when a step binds it.
 RESTS = {"master": "f32", "remainder": "remainder", "correction": "ecc24", "correction16": "ecc24_i16"}
-BLOCK, SIDE = 32, 128  # elements, and rows and columns, of a copy that share a scale
+SIDE = 128  # rows and columns of a copy that share a scale in "squares"
 ONE = 127  # the exponent of 1
 PAST = 15  # steps whose largest weight "delayed" remembers
 NAMES = ("copy_scale", "copy_scale_inv", *(f"amax_{age + 1}" for age in range(PAST)))  # what a step has of scales
@@ -172,8 +174,7 @@ def fits_shards(kept: str | None, p: Tensor) -> bool:
     """Whether a DTensor's moments have blocks: if its rows are whole blocks, so that no mesh cuts one. Its full shape decides, and
     not where this mesh cuts, so that every mesh has the same state.
     """
-    columns = columns_of(p)
-    return columns > 0 and columns % largest_block(kept) == 0
+    return rows_are_blocks(p, largest_block(kept))
 
 
 def find_arrays(state: dict[str, Any], moment: str) -> list[str]:
@@ -265,11 +266,12 @@ def take_writes(state: dict[str, Any], p: Tensor) -> None:
     if find_scales(state):
         weight = weight if is_dense(weight) else weight.contiguous()
         most = torch.finfo(p.dtype).max
-        quotient = master / expand_scales(state[find_scales(state)], master)
+        scales = state[find_scales(state)]
+        quotient = master / (factors_of(p, scales) if is_distributed(p) else expand_scales(scales, master))
         near = [(quotient * (1 + side * 2.0**-21)).clamp(-most, most).to(p.dtype).float() for side in (-1, 1)]
         codes = weight.float()
         own = (codes >= torch.minimum(*near)) & (codes <= torch.maximum(*near)) | codes.isnan() & quotient.isnan()
-        master.copy_(torch.where(own, master, dequantize(state, p)))
+        master.copy_(torch.where(own, master, local(dequantize(state, p))))
         return
     bits = torch.int8 if weight.element_size() == 1 else torch.int16
     written = master.to(weight.dtype).view(bits) != weight.view(bits)
@@ -301,10 +303,17 @@ def find_form(state: dict[str, Any]) -> str | None:
     return name and ("number" if name == "copy_scale_inv" else "blocks" if state[name].dtype == torch.uint8 else "squares")
 
 
+def has_own_scales(p: Tensor, way: str) -> bool:
+    """Whether shards of a DTensor have their own scales: those of 32 elements, if each row is whole blocks. Otherwise all ranks
+    have the whole parameter's scales.
+    """
+    return is_distributed(p) and COPY_SCALES[way] == "blocks" and rows_are_blocks(p, COPY_BLOCK)
+
+
 def matrix_shape(p: Tensor) -> tuple[int, int]:
     """Rows and columns as the elements lie in memory: the last dimension is a row, all before it count rows."""
     sizes = list(p.shape)
-    if is_dense(p) and not p.is_contiguous():
+    if not is_distributed(p) and is_dense(p) and not p.is_contiguous():
         sizes = [n for _, n in sorted(((s, n) for s, n in zip(p.stride(), p.shape) if n > 1), reverse=True)]
     columns = sizes.pop() if sizes else 1
     return torch.Size(sizes).numel(), columns
@@ -324,7 +333,7 @@ def place_squares(place: Place, way: str | None, p: Tensor, name: str, has_rows:
 
 def is_transposed(p: Tensor) -> bool:
     """Of a matrix: then so are its squares."""
-    return p.ndim == 2 and is_dense(p) and not p.is_contiguous()
+    return p.ndim == 2 and not is_distributed(p) and is_dense(p) and not p.is_contiguous()
 
 
 def shape_scales(scales: Tensor, p: Tensor) -> Tensor:
@@ -338,14 +347,16 @@ def shape_scales(scales: Tensor, p: Tensor) -> Tensor:
 def initial_scales(way: str, p: Tensor) -> Tensor:
     """The scales of a plain cast."""
     if COPY_SCALES[way] == "blocks":
-        return torch.full((-(-p.numel() // BLOCK),), ONE, dtype=torch.uint8, device=p.device)
+        is_own = has_own_scales(p, way)
+        made = torch.full((-(-(local(p) if is_own else p).numel() // COPY_BLOCK),), ONE, dtype=torch.uint8, device=p.device)
+        return like_parameter(p, made, COPY_BLOCK) if is_own else made
     if COPY_SCALES[way] == "number":
         return torch.ones((), device=p.device)
     return shape_scales(torch.ones([-(-n // SIDE) for n in matrix_shape(p)], device=p.device), p)
 
 
 def is_alike(a: Tensor, b: Tensor) -> bool:
-    return a.dtype == b.dtype and a.device == b.device and same_layout(a, b)
+    return a.dtype == b.dtype and a.device == b.device and is_distributed(a) == is_distributed(b) and same_layout(a, b)
 
 
 def persistent_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str) -> Tensor:
@@ -361,8 +372,16 @@ def persistent_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Ten
     elif mine is None or not is_alike(mine, start):
         mine = known[p] = start
     if value is not None and value is not mine:
-        mine.copy_(value.reshape(mine.shape))
+        local(mine).copy_(own_scales(p, value, way).reshape(local(mine).shape))
     return mine
+
+
+def own_scales(p: Tensor, scales: Tensor, way: str) -> Tensor:
+    """Returns this rank's part of scales, also of a whole parameter's scales if shards have their own."""
+    if is_distributed(scales) or not has_own_scales(p, way):
+        return local(scales)
+    begin = (first_element(p) or 0) // COPY_BLOCK
+    return scales.reshape(-1)[begin:begin + local(p).numel() // COPY_BLOCK]
 
 
 def current_scales(known: dict[Tensor, Tensor], state: dict[str, Any] | None, p: Tensor, way: str) -> Tensor:
@@ -380,17 +399,21 @@ def load_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor) -
     """What was loaded into the tensors that a model may have."""
     name = find_scales(state)
     if name is not None and (state[name].shape, state[name].dtype) == (known[p].shape, known[p].dtype):
-        state[name] = known[p].copy_(state[name])
+        local(known[p]).copy_(local(state[name]))
+        state[name] = known[p]
 
 
 def to_visible_scales(scales: Tensor, p: Tensor) -> Tensor:
     """As one sees them: of blocks that lie along rows with the parameter's shape, and in torch's type for such exponents."""
     if scales.dtype != torch.uint8:
         return scales
+    if is_distributed(scales):
+        mine = local(scales).view(getattr(torch, "float8_e8m0fnu", torch.uint8))
+        return type(p.data).from_local(mine, p.device_mesh, p.placements, run_check=False, shape=scales.shape, stride=scales.stride())
     if hasattr(torch, "float8_e8m0fnu"):
         scales = scales.view(torch.float8_e8m0fnu)
-    along = p.ndim > 0 and p.shape[-1] % BLOCK == 0 and p.is_contiguous()
-    return scales.view(*p.shape[:-1], p.shape[-1] // BLOCK) if along else scales
+    along = p.ndim > 0 and p.shape[-1] % COPY_BLOCK == 0 and p.is_contiguous()
+    return scales.view(*p.shape[:-1], p.shape[-1] // COPY_BLOCK) if along else scales
 
 
 def expand_scales(scales: Tensor, like: Tensor) -> Tensor:
@@ -400,7 +423,7 @@ def expand_scales(scales: Tensor, like: Tensor) -> Tensor:
     if scales.dtype == torch.uint8:
         exponents = scales.int()
         powers = torch.where(exponents == 0, 1 << 22, exponents << 23).view(torch.float32)  # of 0: 2^-127
-        each = torch.where(exponents == 255, torch.nan, powers).repeat_interleave(BLOCK)[:like.numel()]
+        each = torch.where(exponents == 255, torch.nan, powers).repeat_interleave(COPY_BLOCK)[:like.numel()]
     else:
         rows, columns = matrix_shape(like)
         scales = scales.t() if is_transposed(like) else scales
@@ -409,9 +432,18 @@ def expand_scales(scales: Tensor, like: Tensor) -> Tensor:
         like.shape, like.stride())
 
 
+def factors_of(p: Tensor, scales: Tensor) -> Tensor:
+    """Returns the factor of each element of a parameter without gaps, or of this rank's elements of a DTensor."""
+    if not is_distributed(p) or scales.ndim == 0:
+        return expand_scales(scales, p)
+    if is_distributed(scales):
+        return expand_scales(local(scales).reshape(-1), local(p))
+    return own_part(p, expand_scales(scales, torch.empty(p.shape, dtype=p.dtype, device=p.device)))
+
+
 def multiply_by_scales(p: Tensor, scales: Tensor) -> Tensor:
-    dense = p if is_dense(p) else p.contiguous()
-    return dense.float() * expand_scales(scales, dense)
+    dense = p if is_distributed(p) or is_dense(p) else p.contiguous()
+    return like_parameter(dense, local(dense).float() * factors_of(dense, scales))
 
 
 def dequantize(state: dict[str, Any], p: Tensor) -> Tensor:
@@ -438,14 +470,28 @@ def dense_like(p: Tensor, device: torch.device | None = None) -> Tensor:
 
 
 def quantize_into(state: dict[str, Any], p: Tensor, values: Tensor, way: str) -> dict[str, float]:
-    """Makes the parameter, and its scales in place, a copy of f32 values with scales of their own; returns the form's other states."""
+    """Makes the parameter, and its scales in place, a copy of f32 values with scales of their own; returns the form's other states.
+
+    Of a DTensor each rank gathers the values, unless shards have their own scales: call it on all ranks.
+    """
     p, form = p.detach(), f"{way}_{DTYPES[p.dtype]}".replace("-", "_")
-    values = dense_like(p).copy_(values)
+    if has_own_scales(p, way):
+        values = own_values(p, values)
+    elif is_distributed(p):
+        values = (values.full_tensor() if is_distributed(values) else values).float().contiguous()
+    else:
+        values = dense_like(p).copy_(values)
     made, states = encode(values, form)
-    p.copy_(made[f".{form}.weight"])
-    scales = made.get(f".{form}.weight_scale")
-    state[scales_name(way)].copy_(torch.tensor(states["copy_scale_inv"]) if scales is None else shape_scales(scales, values))
+    codes, scales = made[f".{form}.weight"], made.get(f".{form}.weight_scale")
+    local(p).copy_(own_part(p, codes) if is_distributed(p) and not has_own_scales(p, way) else codes)
+    kept = local(state[scales_name(way)])
+    kept.copy_(torch.tensor(states["copy_scale_inv"]) if scales is None else shape_scales(scales, values).reshape(kept.shape))
     return states
+
+
+def own_values(p: Tensor, values: Tensor) -> Tensor:
+    """Returns this rank's f32 elements of a DTensor, from values that may be those of the whole parameter."""
+    return (local(values) if is_distributed(values) else own_part(p, values)).to(local(p).device, torch.float32).contiguous()
 
 
 def start_from(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str, values: Tensor) -> None:
@@ -454,7 +500,7 @@ def start_from(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, wa
         state.pop(name, None)
     state[scales_name(way)] = persistent_scales(known, {}, p, way)
     states = quantize_into(state, p, values, way)
-    state["master"] = dense_like(p).copy_(values)
+    state["master"] = like_parameter(p, own_values(p, values).clone()) if is_distributed(p) else dense_like(p).copy_(values)
     if way == "delayed":
         state["copy_scale"] = torch.tensor(states["copy_scale"])
         state["amax_history"] = torch.zeros(PAST)
@@ -468,18 +514,20 @@ def convert_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor
         return
     made, master = dict(state), state.get("master")  # the state keeps what it has where this refuses
     other = found is not None and (way is None or found != COPY_SCALES[way])
-    if found in ("blocks", "squares") and master is not None and not same_layout(master, dense_like(p, torch.device("meta"))):
+    if (found in ("blocks", "squares") and master is not None and not is_distributed(p)
+            and not same_layout(master, dense_like(p, torch.device("meta")))):
         other = True  # they lay otherwise
     if other:
         if master is not None and master.numel() != p.numel():
             raise ValueError(f"state 'master' of a parameter of shape {tuple(p.shape)} has shape {tuple(master.shape)}")
-        new = (dequantize(state, p) if master is None else master).reshape(p.shape).to(p.device)
+        new = dequantize(state, p) if master is None else master
+        new = new if is_distributed(new) else new.reshape(p.shape).to(p.device)
     for name in STATES if other else ("copy_scale", "amax_history") if way != "delayed" else ():
         made.pop(name, None)
     if way is not None:
         made[scales_name(way)] = persistent_scales(known, made, p, way)
     if other:
-        p.detach().copy_(new) if way is None else quantize_into(made, p, new, way)
+        local(p).detach().copy_(local(new)) if way is None else quantize_into(made, p, new, way)
     state.clear()
     state.update(made)
 
@@ -505,6 +553,17 @@ def bind_scales(part: Part, state: dict[Tensor, dict[str, Any]]) -> None:
     part.shown = inverses
     part.written = list(torch.utils.dlpack.from_dlpack(
         part.step.numbers("copy_scale_inv", DLPACK[part.device.type], part.device.index or 0)).unbind())
+
+
+def shared_numbers(part: Part) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yields each parameter that one rank has whole while it steps, with a number of its step and the number that all ranks keep."""
+    steps = {name: list(torch.utils.dlpack.from_dlpack(part.step.numbers(name, DLPACK[part.device.type], part.device.index or 0)).unbind())
+             for name in NAMES if name in part.states and name != "copy_scale_inv"} if any(part.gathered) else {}
+    for slot, (p, is_gathered) in enumerate(zip(part.params, part.gathered)):
+        if is_gathered and part.shown:
+            yield p, part.written[slot], part.shown[slot]
+            for numbers in steps.values():
+                yield p, numbers[slot], numbers[slot]
 
 
 def publish_scales(part: Part) -> None:

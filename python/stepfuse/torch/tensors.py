@@ -41,6 +41,14 @@ def cuts_of(p: Tensor) -> list[tuple[int, Any]]:
     return [(d, placement) for d, placement in enumerate(p.placements) if not placement.is_replicate() and p.device_mesh.size(d) > 1]
 
 
+def cut_dimension(p: Tensor) -> int | None:
+    """The mesh dimension that cuts a DTensor's rows; None unless there is just one, and nothing else is cut."""
+    cuts = cuts_of(p)
+    if len(cuts) != 1 or type(cuts[0][1]).__name__ != "Shard" or not cuts[0][1].is_shard(0):
+        return None
+    return cuts[0][0]
+
+
 def has_whole_rows(p: Tensor, place: Place) -> bool:
     """Returns whether no row is divided between ranks of its mesh. A tensor with one dimension is one row."""
     if is_distributed(p):
@@ -105,6 +113,33 @@ def span_at(p: Tensor, coordinate: tuple[int, ...]) -> Span:
             begin, end = low, min(low + chunk, end)
     row = p.numel() // max(p.shape[0], 1)
     return Span(begin * row, end * row)
+
+
+def first_element(p: Tensor) -> int | None:
+    """Returns the position in the full tensor at which this rank's elements begin; None if they are not one range of it."""
+    if not is_distributed(p):
+        return 0
+    if any(type(placement).__name__ not in ("Shard", "Replicate") or placement.is_shard() and not placement.is_shard(0) for placement in p.placements):
+        return None
+    return span_at(p, tuple(p.device_mesh.get_coordinate() or ())).begin
+
+
+def own_part(p: Tensor, values: Tensor) -> Tensor:
+    """Returns this rank's part of a whole tensor like a DTensor whose mesh cuts it between rows."""
+    mine = local(p)
+    begin = first_element(p) or 0
+    return values.reshape(-1)[begin:begin + mine.numel()].view(mine.shape)
+
+
+def rows_are_blocks(p: Tensor, block: int) -> bool:
+    """Whether each row consists of whole blocks, so that cuts between rows cut no block. Only a DTensor's full shape decides."""
+    return columns_of(p) > 0 and columns_of(p) % block == 0
+
+
+def cuts_within_blocks(p: Tensor, block: int) -> bool:
+    """Whether the mesh of a DTensor with such rows cuts the last dimension within a block."""
+    within_rows = any(not placement.is_replicate() and not placement.is_shard(0) for placement in p.placements)
+    return within_rows and bool(p.shape[-1] % block or largest_cut(p) % block)
 
 
 def random_id(number: int, part: int) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from . import private, stored
 from .groups import find
-from .tensors import local
+from .tensors import is_distributed, local
 
 
 class Weights:
@@ -51,14 +51,20 @@ class Weights:
         p, scales = self._scaled(param)
         return stored.to_visible_scales(scales, p)
 
-    def dequantized(self, param: Tensor | str, dtype: torch.dtype = torch.float32) -> Tensor:
+    def dequantized(self, param: Tensor | str, dtype: torch.dtype = torch.float32, *, codes: Tensor | None = None) -> Tensor:
         """Returns an 8-bit parameter with copy_scale= times its scales, for a forward pass. The gradient is the parameter's, which has
         8 bits, too, unless `param.grad_dtype` says otherwise (torch >= 2.10).
+
+        Under FSDP2 `codes` is the whole parameter that a module has in its forward pass, in any dtype. All ranks must then call it,
+        because shards may have their own scales.
 
         Example:
             >>> linear(x, optimizer.dequantized(weight))
         """
-        return stored.Dequantized.apply(*self._scaled(param), dtype)
+        p, scales = self._scaled(param)
+        if codes is None:
+            return stored.Dequantized.apply(p, scales, dtype)
+        return stored.Dequantized.apply(codes, scales.full_tensor().reshape(-1) if is_distributed(scales) else scales, dtype)
 
     def _scaled(self, param: Tensor | str) -> tuple[Tensor, Tensor]:
         group, place = find(self.param_groups, param)
@@ -89,7 +95,7 @@ class Weights:
         for p, s in states:
             stored.convert_scales(self._live_scales(), s, p, ways.get(p))
         scaled = [(p, s) for p, s in states if ways.get(p)]
-        shown = [local(p) for p, _ in states] + [s[stored.find_scales(s)] for _, s in scaled]
+        shown = [local(p) for p, _ in states] + [local(s[stored.find_scales(s)]) for _, s in scaled]
         weights = [t.detach().clone() for t in shown]
         self._shows_averages = True
         try:
