@@ -259,14 +259,14 @@ def torch_file(path):
     return found
 
 
-def main():
+def main(words=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("direction", choices=["to-torch", "from-torch"])
     parser.add_argument("source")
     parser.add_argument("target")
     parser.add_argument("--step", default="adamw", help="the step's name in the checkpoint (default adamw)")
     parser.add_argument("--like", help="a state to fill, of the optimizer that will load it")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     try:
         if options.direction == "to-torch":
             to_torch(options.source, options.target, torch_file(options.like) if options.like else None)
