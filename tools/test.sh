@@ -132,11 +132,14 @@ command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
 
 torch_python="" jax_python=""  # of the system
 if ((with_torch)); then
-  step "PyTorch"
+  step "PyTorch and JAX"
+  # Installing mostly waits, so JAX is installed beside PyTorch, and old PyTorchs are during the build.
+  bash tools/jax_env.sh &>/dev/null &
   check "PyTorch in build/torch" bash tools/torch_env.sh
-  [[ -x build/torch/bin/python ]] && torch_python=$PWD/build/torch/bin/python
-  step "JAX"
+  wait
   check "JAX in build/jax" bash tools/jax_env.sh
+  if [[ -z $sanitize$label ]]; then bash tools/torch_versions.sh --prepare &>/dev/null & fi
+  [[ -x build/torch/bin/python ]] && torch_python=$PWD/build/torch/bin/python
   [[ -x build/jax/bin/python ]] && jax_python=$PWD/build/jax/bin/python
 fi
 
@@ -159,6 +162,7 @@ check format bash tools/format.sh --check
 build_and_test build "$release"
 if ((with_torch)); then
   step "the oldest and the newest PyTorch"
+  wait
   check "oldest and newest PyTorch" bash tools/torch_versions.sh
 fi
 if ((long)); then

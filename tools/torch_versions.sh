@@ -2,12 +2,15 @@
 # Tries the Python package in the oldest PyTorch that docs/install.md promises, and in the newest; knows pip and pytest.
 #
 #   tools/torch_versions.sh [BUILD_DIR]     the package is BUILD_DIR/python (default build); the PyTorchs are beside it
+#   tools/torch_versions.sh --prepare       only installs the PyTorchs in build
 #
 # It tries each: the import, the self-test, and the tests of the optimizers: bits, hooks, state dicts. Exit code 3, and the
 # reason, where a PyTorch cannot be had. It loads about a gigabyte once, and takes a minute or two the first time.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
+prepare=0
+[[ ${1:-} == --prepare ]] && prepare=1 && shift
 build=${1:-build}
 oldest=2.4.1
 newest=2.15.0
@@ -17,7 +20,7 @@ for version in $oldest $newest; do
   echo "PyTorch $version"
   tools/torch_env.sh "$build/torch-$version" "$version"
   status=$?
-  if ((status == 0)); then
+  if ((status == 0 && !prepare)); then
     PYTHONPATH=$PWD/$build/python "$build/torch-$version/bin/python" tests/python/run.py "${tests[@]}"
     status=$?
   fi
