@@ -118,13 +118,13 @@ TEST_CASE("a column is summed strip by strip") {
     data.states = {std::vector<Bits>(2 * columns + 2, Bits::of(1.0F)), std::vector<Bits>(4)};
     interpret(p, data);
     float most = 0;
+    const uint64_t last = (rows - 1) * columns;
+    float row = *std::max_element(first.begin() + static_cast<std::ptrdiff_t>(last), first.end());
     for (uint64_t c = 0; c < columns; ++c) {
       float norm = std::sqrt(sum_of(first, columns, c));
       most = std::max(most, norm);
       REQUIRE(data.states[0][c].f32() == norm + 1);
       REQUIRE(data.states[0][columns + c].f32() == 1);  // not written, because its tensor is absent
-      uint64_t last = (rows - 1) * columns;
-      float row = *std::max_element(first.begin() + static_cast<std::ptrdiff_t>(last), first.end());
       REQUIRE(w[last + c] == first[last + c] / (norm * row));
     }
     CHECK(data.states[1][0].f32() == most);
