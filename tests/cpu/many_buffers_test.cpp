@@ -57,7 +57,7 @@ TEST_CASE("2,500 buffers compile in seconds") {
   Program program = make_chain(2500);
   ProcessorTime time;
   auto found = run(program, Device::cpu(1));
-  MESSAGE(time.seconds() << " s");
-  CHECK(time.seconds() < 20);  // 60 if LLVM schedules it
+  MESSAGE(time.sorts() << " sorts");
+  CHECK(time.sorts() < 300);  // 900 if LLVM schedules it
   CHECK(found == run(program, Device::interpreter()));
 }

@@ -149,7 +149,7 @@ TEST_CASE("fuzz: formulas") {
         CHECK(message.find('\x1b') == std::string_view::npos);
       }
     });
-    CHECK(time.seconds() < 10);  // a second or less; sanitizers and slow machines get slack
+    CHECK(time.sorts() < 140);  // usually below 15
   });
   MESSAGE(accepted << " texts were still formulas");
   if (std::getenv("STEPFUSE_SEEDS") == nullptr) CHECK(accepted > tried / 10);

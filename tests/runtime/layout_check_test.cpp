@@ -98,8 +98,8 @@ TEST_CASE("12,500 tensors that are appended one by one take no longer than one l
   ProcessorTime time;
   for (int i = 0; i < 12500; ++i) step.append({.name = "later", .elements = 4});
   step.prepare();
-  MESSAGE(time.seconds() << " s");
-  CHECK(time.seconds() < 2);  // 40 if each append() rebuilt the step
+  MESSAGE(time.sorts() << " sorts");
+  CHECK(time.sorts() < 30);  // 600 if each append() rebuilt the step
   CHECK(step.layout().size() == 12501);
   CHECK(step.read_state("step").size() == 12501);
   // A tensor that does not fit is refused at once; earlier ones stay.
