@@ -89,7 +89,7 @@ def test_a_rank_that_dies_after_the_update_leaves_an_optimizer_that_says_so(over
         if rank != VICTIM:
             said, _, refused = result
             assert "the all-gather of the weights failed" in said and "rank 2 does not answer" in said
-            assert "make them anew and load the last checkpoint" in refused
+            assert "make new ones, and load the last checkpoint" in refused
 
 
 def test_a_rank_that_hangs_is_named_after_the_timeout():

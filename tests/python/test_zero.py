@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import stepfuse
 from stepfuse.torch import LAMB, SGD, AdamW, LossScaler, ZeroRedundancyOptimizer
-from stepfuse.torch.buckets import ALIGN, place
+from stepfuse.torch.buckets import ALIGN, assign_offsets
 from stepfuse.torch.late import Late, expect, welcome
 from stepfuse.torch.ranks import PIECE, fold
 from stepfuse.torch.zero import GATHERING
@@ -391,7 +391,7 @@ def test_what_one_rank_does_not_use_is_zero_there():
 @pytest.mark.parametrize("ranks", [1, 2, 3, 7, 64])
 def test_chunks_end_at_borders_of_pieces(ranks):
     for sizes in ([5], [PIECE] * 7, [1, 3 * PIECE + 1, 70, 2 * PIECE, PIECE - 1, 12 * PIECE + 9], [40] * 3000, [0, 9]):
-        begins, chunk = place(sizes, ranks)
+        begins, chunk = assign_offsets(sizes, ranks)
         end = 0
         for begin, size in zip(begins, sizes):
             assert begin >= end and begin % ALIGN == 0

@@ -105,7 +105,7 @@ class Tensor(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What a compiled step is made from, and what it declares."""
+    """The input of a compiled step, and its declarations."""
 
     text: str
     weight: Buffer

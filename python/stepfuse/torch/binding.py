@@ -23,7 +23,7 @@ from .parts import Key, Mode, Part
 from .programs import has_rows, program
 from .scaler import DLPACK
 from .tensors import (
-    Place, column_count, columns_of, gradient_dtype, is_dense, is_distributed, is_first_copy, like_parameter, local,
+    Position, column_count, columns_of, gradient_dtype, is_dense, is_distributed, is_first_copy, like_parameter, local,
     part_number, random_id, row_count, rows_are_blocks, same_layout,
 )
 
@@ -186,19 +186,20 @@ class Binding:
                 check_copy(who, p, name, group)
                 counted = is_first_copy(p) and (self.optimizer._counted is None or bool(self.optimizer._counted(p)))
                 key = self.key(group, p)
-                check_moments(who, p, name, key.kind, self.place(p, 0).full_size, stored.largest_block(group.get("moments")))
+                check_moments(who, p, name, key.kind, self.position(p, 0).full_size, stored.largest_block(group.get("moments")))
                 if key not in index:
                     index[key] = len(divided)
                     divided.append(Part(*key))
-                place = stored.place_squares(self.place(p, len(places)), stored.scale_mode(group, p), p, name, functools.partial(has_rows, self.optimizer._recipe, key.kind))
+                needs_rows = functools.partial(has_rows, self.optimizer._recipe, key.kind)
+                position = stored.with_matrix_columns(self.position(p, len(places)), stored.scale_mode(group, p), p, name, needs_rows)
                 whole = gathered.add(p, name).weight if self.gathers(key.kind, p) else None
-                slot = divided[index[key]].add(p, name, group, counted, place if whole is None else place._replace(offset=0), i, whole)
+                slot = divided[index[key]].add(p, name, group, counted, position if whole is None else position._replace(offset=0), i, whole)
                 places.append((p, name, index[key], slot))
         return divided, places
 
-    def place(self, p: Tensor, number: int) -> Place:
+    def position(self, p: Tensor, number: int) -> Position:
         known = self.optimizer._shards.get(id(p))
-        return known or Place(random_id(number, part_number(p)), 0, p.numel(), columns_of(p))
+        return known or Position(random_id(number, part_number(p)), 0, p.numel(), columns_of(p))
 
     def choices(self) -> list[tuple[Any, ...]]:
         """Returns what a binding depends on in the groups."""
@@ -231,16 +232,16 @@ class Binding:
             return []
         if kept in stored.STORED or self.optimizer._couples:  # one value of what all share
             return [f"moments={kept}"]
-        least, place = min(int(group.get("moments_min", 0)), MOST), self.place(p, 0)
-        if place.full_size >= least and not self.fits_blocks(kept, p, place, options):
+        least, position = min(int(group.get("moments_min", 0)), MOST), self.position(p, 0)
+        if position.full_size >= least and not self.fits_blocks(kept, p, position, options):
             return []
         return [f"moments={kept}", *([f"moments-below={least}"] if least > 0 else [])]
 
-    def fits_blocks(self, kept: str, p: Tensor, place: Place, options: tuple[str, ...]) -> bool:
+    def fits_blocks(self, kept: str, p: Tensor, position: Position, options: tuple[str, ...]) -> bool:
         """Returns whether a parameter's moments may be in blocks, given what else divides it: shards, or per-row values."""
         if is_distributed(p):
             return stored.fits_shards(kept, p)
-        return stored.fits_rows(kept, place) or not has_rows(self.optimizer._recipe, options)
+        return stored.fits_rows(kept, position) or not has_rows(self.optimizer._recipe, options)
 
     def make_step(self, part: Part, old: Part | None, shared: bool, counts: dict[int, int]) -> None:
         """Compiles a part's step with the numbers that it continues from. `counts` are steps made so far, by the parameter's id."""
@@ -248,12 +249,12 @@ class Binding:
         check_whole(self.optimizer, part, made.text(), (*self.mode.sums(), "first_bad"), self.ranks is not None)
         scaler = self.mode.scaler
         flags = "tensor-flags" in part.options
-        layout = [(name, mine.numel(), g, flags and not counted, *place) for name, mine, g, counted, place in zip(
-            part.names, part.locals, part.group_of, part.counted, part.places)]
+        layout = [(name, mine.numel(), g, flags and not counted, *position) for name, mine, g, counted, position in zip(
+            part.names, part.locals, part.group_of, part.counted, part.positions)]
         begun = {}
         if old is not None and "momentum_begun" in made.states():
             begun = {id(p): b for p, b in zip(old.params, old.step.read_state("momentum_begun"))}
-        part.step = _core.Step(made, layout, *parts.place(part.device), None if scaler is None else scaler._native,
+        part.step = _core.Step(made, layout, *parts.core_device(part.device), None if scaler is None else scaler._native,
                                self.mode.deferred or shared and self.mode.reads_ahead, parts.allocator(part.device))
         part.sums = {name: torch.utils.dlpack.from_dlpack(sum) for name, sum in part.step.partials(
             DLPACK[part.device.type], part.device.index or 0, False).items()}
@@ -301,10 +302,10 @@ class Binding:
     def of_lines(self, part: Part, name: str, dtype: str, first: float, count: Callable[[Tensor, int], int]) -> Tensor:
         """Returns per-row or per-column values that a step keeps, one parameter after the other. Each parameter's state is its part of them."""
         state = self.optimizer.state
-        counts = [count(p, place.columns) for p, place in zip(part.locals, part.places)]
-        for p, is_gathered, mine, place in zip(part.params, part.gathered, part.locals, part.places):
+        counts = [count(p, position.columns) for p, position in zip(part.locals, part.positions)]
+        for p, is_gathered, mine, position in zip(part.params, part.gathered, part.locals, part.positions):
             if is_gathered and mine.numel() == 0 and name not in state[p]:  # what the owner has will be copied to
-                state[p][name] = torch.full((count(p, place.columns),), first, dtype=NUMBERS[dtype])
+                state[p][name] = torch.full((count(p, position.columns),), first, dtype=NUMBERS[dtype])
         kept = [state[p].get(name) if n else None for p, n in zip(part.params, counts)]
         kept = [torch.full((n,), first, dtype=NUMBERS[dtype]) if k is None else k.reshape(n).to("cpu", NUMBERS[dtype])
                 for k, n in zip(kept, counts)]
@@ -343,8 +344,8 @@ class Binding:
             elif buffer.is_output and name != "master":  # the master exists before the first step
                 arrays = part.outputs[name] = [torch.empty_like(w, dtype=buffer.torch_dtype()) for w in weights]
             else:
-                arrays = [self.array(p, local(p).detach() if whole else w, label, name, buffer) if buffer.is_of(place) else None
-                          for p, w, label, place, whole in zip(part.params, weights, part.names, part.places, part.gathered)]
+                arrays = [self.array(p, local(p).detach() if whole else w, label, name, buffer) if buffer.exists_for(position) else None
+                          for p, w, label, position, whole in zip(part.params, weights, part.names, part.positions, part.gathered)]
                 arrays = [gathered.by_id[id(p)].bind(a, buffer.block) if whole else a for p, a, whole in zip(part.params, arrays, part.gathered)]
             if name == "master":
                 for p in part.params:

@@ -25,7 +25,7 @@ class Slice(NamedTuple):
     begin: int  # position in the rank's chunk
 
 
-def place(sizes: list[int], ranks: int) -> tuple[list[int], int]:
+def assign_offsets(sizes: list[int], ranks: int) -> tuple[list[int], int]:
     """Returns where tensors start in a flat buffer, and the length of each rank's chunk of it.
 
     A chunk ends between two tensors, or at a border of pieces within one.
@@ -56,7 +56,7 @@ class Bucket:
         params = sorted(params, key=lambda entry: -entry[1].numel())  # small ones fit anywhere
         self.indices = [i for i, _ in params]
         self.params = [p for _, p in params]
-        begins, self.chunk = place([p.numel() for p in self.params], ranks)
+        begins, self.chunk = assign_offsets([p.numel() for p in self.params], ranks)
         self.slices = [[self.cut(i, begin, p.numel(), rank) for i, begin, p in zip(self.indices, begins, self.params)]
                        for rank in range(ranks)]
         self.slices = [[s for s in of_rank if s is not None] for of_rank in self.slices]

@@ -78,11 +78,11 @@ def check_copies(who: str, groups: list[dict[str, Any]]) -> None:
     for index, group in scaled:
         check_choice("copy_scale", group["copy_scale"], COPY_SCALES)
         if group.get("weight_rounding") or group.get("master") not in (None, "f32"):
-            raise ValueError("copy_scale= is of copies of f32 masters: leave out weight_rounding= and master=")
+            raise ValueError("copy_scale= needs f32 masters: leave out weight_rounding= and master=")
         for p, name in zip(group["params"], names_of(group, index)):
             check_copy(who, p, name, group)
     if scaled and not any(p.dtype.itemsize == 1 for _, group in scaled for p in group["params"]):
-        raise ValueError(f"{who}: copy_scale= is of 8-bit parameters, and there is none: make those whose f32 masters it shall keep "
+        raise ValueError(f"{who}: copy_scale= needs 8-bit parameters, and there is none: make those that should have f32 masters "
                          "torch.float8_e4m3fn or torch.float8_e5m2, or leave it out")
 
 
@@ -90,7 +90,7 @@ def check_copy(who: str, p: Tensor, name: str, group: dict[str, Any]) -> None:
     if group.get("copy_scale") is None or p.dtype == torch.float32:  # an f32 parameter is its own master
         return
     if p.dtype.itemsize != 1:
-        raise TypeError(f"{who}: copy_scale= is of 8-bit parameters, and {name} is {p.dtype}: give it a group of its own with "
+        raise TypeError(f"{who}: copy_scale= needs 8-bit parameters, and {name} is {p.dtype}: give it a group of its own with "
                         "copy_scale=None, or make it torch.float8_e4m3fn or torch.float8_e5m2")
     check_choice("copy_scale", group["copy_scale"], COPY_SCALES)
     kept = {choice.rpartition("=")[2] for choice in re.split("[|,]", str(group.get("moments") or ""))} - {"", *DTYPES.values()}
@@ -125,12 +125,12 @@ def check_together(parts: list[Part], mode: Mode) -> None:
 
 
 def reductions(step: str) -> list[tuple[str, str]]:
-    """The names of a step's reductions, and their types, as <f32> for one value per tensor."""
+    """Returns the names of a step's reductions with their types; <f32> is one value per tensor."""
     return re.findall(r"%(\S+) = reduce_\w+ %\S+ : (\S+)", step)
 
 
 def own_reductions(step: str, exchanged: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Those whose results ranks do not add up."""
+    """Returns the reductions whose results ranks do not add up."""
     # A formula may call a value as the pipeline calls its norm.
     formula = set(re.findall(r"%(\S+) = reduce_\w+ ", step.partition("\n  stage optimizer\n")[2]))
     return [(name, of) for name, of in reductions(step) if (name not in exchanged or name in formula)]
@@ -145,12 +145,12 @@ def needs_whole(recipe: str, options: tuple[str, ...], exchanged: tuple[str, ...
 
 
 def check_whole(optimizer: Owner, part: Part, step: str, exchanged: tuple[str, ...], on_ranks: bool) -> None:
-    """Reductions that ranks do not exchange are over what this one has, but for those of blocks: wrong of a shard, or where others have more."""
+    """Refuses reductions that ranks do not exchange, if this rank has only a part of what they reduce. Those over blocks are fine."""
     found = reductions(step)
     in_rows = r"\d+" if re.search(r"state @\S+ : <\w+/row>", step) else r"\d+|row"  # such states would be parts of longer ones
     if "row" in in_rows and any(of == "<f32/row>" for _, of in found):
-        for p, name, place, is_gathered in zip(part.params, part.names, part.places, part.gathered):
-            if not is_gathered and not has_whole_rows(p, place):
+        for p, name, position, is_gathered in zip(part.params, part.names, part.positions, part.gathered):
+            if not is_gathered and not has_whole_rows(p, position):
                 raise _core.Error(f"{type(optimizer).__name__}: rows of {name} are in parts on several ranks, and the step reduces over rows: give "
                                   "it a group of its own (with clip_factor=None), or take DDP")
     for p, name in zip(part.locals if "/row>" in step else (), part.names):
@@ -166,7 +166,7 @@ def check_whole(optimizer: Owner, part: Part, step: str, exchanged: tuple[str, .
             raise _core.Error(f"{who} over a whole parameter, and this rank has only a part of it ({name}): take one "
                               "that is elementwise, or DDP")
     if on_ranks and optimizer._couples:
-        raise _core.Error(f"{who} over all parameters, of which other ranks have more: take a formula without that, or DDP")
+        raise _core.Error(f"{who} over all parameters, and other ranks have some of them: use a formula without that, or DDP")
 
 
 def check_disjoint(who: str, parts: list[Part]) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from .pieces import pieces
 from .programs import has_pieces_of_rows
 from .ranks import PIECE, fold
-from .tensors import Place, Span, is_distributed, local, span_at
+from .tensors import Position, Span, is_distributed, local, span_at
 
 if TYPE_CHECKING:
     from .binding import Binding
@@ -32,11 +32,11 @@ class Shared(NamedTuple):
     row: int  # elements per row if no piece crosses a row, else 0
 
 
-def share(p: Tensor, counted: bool, place: Place, by_rows: bool) -> Shared:
+def share(p: Tensor, counted: bool, position: Position, by_rows: bool) -> Shared:
     if not is_distributed(p):
         raise TypeError("exact=True is for DTensors, and not for parameters that share_norm() adds up: leave out one of them")
     mesh = p.device_mesh
-    row = place.columns if by_rows else 0
+    row = position.columns if by_rows else 0
     count = pieces(p.numel(), row)
     places = itertools.product(*(range(mesh.size(d)) if placement.is_shard() else (0,) for d, placement in enumerate(p.placements)))
     edges = {span.begin for span in (span_at(p, place) for place in places) if span.begin < span.end}
@@ -107,7 +107,7 @@ class ExactNorm:
             if len(self.known) > 64:
                 self.known.clear()
             by_rows = has_pieces_of_rows(engine.optimizer._recipe, part.options)
-            found = [share(p, counted, place, by_rows) for p, counted, place in zip(part.params, part.counted, part.places)]
+            found = [share(p, counted, position, by_rows) for p, counted, position in zip(part.params, part.counted, part.positions)]
             known = self.known[id(part)] = (part.step, found)
         return known[1]
 

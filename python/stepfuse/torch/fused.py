@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .owner import Exchange
     from .parts import Mode
     from .ranks import Ranks
-    from .tensors import Place
+    from .tensors import Position
 
 # Options of formulas with the name of a recipe's option, and how to set them.
 FLAGS = ("maximize", "amsgrad", "nesterov", "centered", "momentum")
@@ -65,7 +65,7 @@ class Fused(Weights, torch.optim.Optimizer):
     _group: Any = None  # ranks that share norm and verdict, if their gradients differ
     _counted: Callable[[Tensor], bool] | None = None
     _ranks: Ranks | None = None
-    _shards: Mapping[int, Place] = MappingProxyType({})  # by the parameter's id, if parameters are parts of longer ones
+    _shards: Mapping[int, Position] = MappingProxyType({})  # by the parameter's id, if parameters are parts of longer ones
     _at_once = False  # all parameters have state from the first step on, with or without a gradient
     _draws = False  # it draws random numbers for more than rounding weights
     _pieces: Exchange | None = None  # ranks exchange pieces instead of sums
@@ -188,7 +188,7 @@ class Fused(Weights, torch.optim.Optimizer):
                     group.setdefault(name, self.defaults[name])
 
     def share_norm(self, process_group: Any, counted: Callable[[Tensor], bool] | None = None) -> None:
-        """Shares norm and verdict with all ranks of a group, each of which has parameters of its own.
+        """Shares norm and verdict with all ranks of a group, if each rank has parameters of its own.
 
         This is not needed if gradients are equal (DDP), or for DTensors of one mesh.
 
@@ -204,7 +204,7 @@ class Fused(Weights, torch.optim.Optimizer):
         return self._group is not None and bool(self._shards) or is_distributed(p) and bool(cuts_of(p))
 
     def _find_ranks(self) -> Ranks | None:
-        """Who shares norm and verdict with this rank."""
+        """Returns the ranks that share norm and verdict with this one."""
         params = [p for g in self.param_groups for p in g["params"]]
         spread = [p for p in params if is_distributed(p)]
         if self._group is None and not spread:

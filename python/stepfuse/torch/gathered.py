@@ -55,7 +55,7 @@ class Whole:
         return local(self.param).data
 
     def counts(self, of_rank: int, shard_of_owner: Tensor) -> int:
-        """How many of an array's values a rank has."""
+        """Returns how many of an array's values a rank has."""
         return self.sizes[of_rank] * shard_of_owner.numel() // sum(self.sizes)
 
 
@@ -130,7 +130,7 @@ class Gathered:
                     target.data.copy_(part)  # autograd has been told of the step's write
 
     def share_kept(self, parts: list[Part], state: dict[Tensor, dict[str, Any]]) -> None:
-        """What owners keep per row, column or parameter, to all ranks of the mesh dimension."""
+        """Sends the owners' per-row, per-column and per-parameter values to all ranks of the mesh dimension."""
         for part in parts:
             for p in part.params:
                 w = self.by_id.get(id(p))

@@ -29,7 +29,7 @@ ADJUSTMENTS = ("original", "match_rms_adamw")
 
 
 class MomentumEngine(Engine):
-    """The half before: it has no weights, and so none of their options."""
+    """Runs the half before the matrix products. It has no weights, and so none of their options."""
 
     writes_weights = False
 
@@ -38,8 +38,8 @@ class MomentumEngine(Engine):
 
     def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
         if self.optimizer._is_shard(p):
-            raise TypeError(f"{type(self.optimizer).__name__} makes whole matrices orthogonal, of which this rank has a part "
-                            "only: take DDP, where every rank has all")
+            raise TypeError(f"{type(self.optimizer).__name__} makes whole matrices orthogonal, and this rank has only a part of one: "
+                            "use DDP, with which every rank has all of it")
         options = (f"grad={DTYPES[gradient_dtype(p)]}", *self.optimizer._options(group))
         return (*options, *self.moments(group, p, options))
 

@@ -233,7 +233,7 @@ def spread_store(values: dict[str, Any], given: Iterable[str]) -> None:
 
 
 def spread_weight(values: dict[str, Any], store: dict[str, str], form: str) -> None:
-    """What `store` says of the weight: "bf16", "bf16:stochastic", "bf16+ecc24" or "f8e4m3:mx"."""
+    """Sets the options that `store` gives for the weight: "bf16", "bf16:stochastic", "bf16+ecc24" or "f8e4m3:mx"."""
     stored, _, rule = form.partition(":")
     values["weight_type"], _, rest = stored.partition("+")
     if values["weight_type"] not in (*DTYPES.values(),) or rest not in ("", *MASTERS) or rule not in ("", *ROUNDINGS, *COPY_SCALES):

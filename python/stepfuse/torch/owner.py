@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from .ranks import Ranks
-    from .tensors import Place
+    from .tensors import Position
 
 
 class Exchange(Protocol):
@@ -33,7 +33,7 @@ class Owner(Protocol):
     _counts: bool
     _counted: Callable[[Tensor], bool] | None
     _at_once: bool
-    _shards: Mapping[int, Place]
+    _shards: Mapping[int, Position]
     _pieces: Exchange | None
     _group: Any
 

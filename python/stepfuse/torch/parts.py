@@ -13,7 +13,7 @@ from .tensors import local
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .tensors import Place
+    from .tensors import Position
 
 
 CPU, CUDA = 0, 2  # stepfuse.h's numbers
@@ -24,7 +24,7 @@ def on_cuda(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
-def place(device: torch.device) -> tuple[int, int, int]:
+def core_device(device: torch.device) -> tuple[int, int, int]:
     """Returns where a step of such tensors runs, as _core.Step takes it: kind, ordinal, threads."""
     cuda = on_cuda(device)
     return CUDA if cuda else CPU, device.index or 0, 0 if cuda else torch.get_num_threads()
@@ -123,7 +123,7 @@ class Part:
         self.gathered: list[bool] = []  # whole on one rank while the step runs
         self.counted: list[bool] = []  # not a duplicate of one on another rank
         self.names: list[str] = []
-        self.places: list[Place] = []
+        self.positions: list[Position] = []
         self.groups: list[dict[str, Any]] = []
         self.group_of: list[int] = []
         self.copies: list[tuple[Tensor, Tensor]] = []  # a parameter with gaps, and its dense copy
@@ -136,7 +136,7 @@ class Part:
         self.args: list[tuple[int, str]] = []  # arguments that no group has
         self.numbers: list[tuple[int, int, int, str, int]] = []  # arguments that groups have, as the walk takes them
         self.scales: list[tuple[int, str]] = []  # arguments with a value per parameter, and the groups' key
-        self.place_in_group: list[int] = []
+        self.index_in_group: list[int] = []
         self.scaled: dict[str, list[tuple[float, ...]]] = {}  # the values that were set last
         self.last: dict[int, float] = {}
         self.states: dict[str, tuple[str, int, int]] = {}
@@ -145,14 +145,14 @@ class Part:
         self.pieces: dict[str, Tensor] = {}  # pieces that are folded to the sums
         self.early: set[int] = set()  # tensors that were observed before the step
 
-    def add(self, p: Tensor, name: str, group: dict[str, Any], counted: bool, place: Place, place_in_group: int,
+    def add(self, p: Tensor, name: str, group: dict[str, Any], counted: bool, position: Position, index_in_group: int,
             whole: Tensor | None = None) -> int:
         """`whole` is what stands for the parameter on this rank if one rank has all of it."""
-        self.place_in_group.append(place_in_group)
+        self.index_in_group.append(index_in_group)
         self.locals.append(local(p) if whole is None else whole)
         self.gathered.append(whole is not None)
         self.counted.append(counted)
-        self.places.append(place)
+        self.positions.append(position)
         if not self.groups or self.groups[-1] is not group:
             self.groups.append(group)
         self.params.append(p)
@@ -196,6 +196,6 @@ class Part:
                 continue
             for group in self.groups:
                 check_factors(key, group[key], len(group["params"]))
-            for slot, (g, place) in enumerate(zip(self.group_of, self.place_in_group)):
-                self.step.set(arg, slot, now[g][place])
+            for slot, (g, index) in enumerate(zip(self.group_of, self.index_in_group)):
+                self.step.set(arg, slot, now[g][index])
             self.scaled[key] = now

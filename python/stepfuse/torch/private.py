@@ -1,4 +1,4 @@
-"""What this package uses of torch without torch documenting it. Each has a replacement, for a torch that lacks it.
+"""Contains all uses of torch that torch does not document. Each has a replacement, for a torch that lacks it.
 
 No other file names such a function. STEPFUSE_PLAIN_TORCH=1 makes the package use the replacements, which are slower.
 """

@@ -117,7 +117,7 @@ class Shards:
         state_dict = flashoptim.unwrapped(torchao.unwrapped(state_dict))
         packed = [i for g in state_dict["param_groups"] for i in g["params"]]
         if len(packed) != len(self._all):
-            raise ValueError(f"the state is of {len(packed)} parameters, this optimizer has {len(self._all)}")
+            raise ValueError(f"the state has {len(packed)} parameters, and this optimizer has {len(self._all)}")
         state: dict[int, dict[str, Any]] = {}
         for i, (part, s) in self._shard.items():
             p, own = self._all[i], dict(state_dict["state"].get(packed[i], {}))

@@ -1,9 +1,9 @@
-"""How the library stores what an optimizer keeps: moments in formats, weights below f32 with their missing bits, scaled 8-bit copies.
+"""Converts an optimizer's arrays between stored forms: moments in formats, low-precision weights with their missing bits, scaled 8-bit copies.
 
 A form is a storage type or a format. In a format a buffer is several arrays, its parts: moment exp_avg in fp8 is state
 `exp_avg.fp8.code` and `exp_avg.fp8.scale`. A weight's parts are the parameter itself and state of the part's name: `remainder`,
 `correction`, `weight_scale`, `copy_scale_inv`; state `master` is the weight in f32. The library's conversions choose scales and
-encode. Only what is in a forward pass, or compared with that, is decoded here: a multiplication.
+encode. Only the multiplication by scales in a forward pass is done here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .checks import DTYPES
 from .numbers import from_bits, to_bits
 from .scaler import DLPACK
 from .tensors import (
-    Place, columns_of, first_element, is_dense, is_distributed, like_parameter, local, own_part, rows_are_blocks, same_layout, zeros_like,
+    Position, columns_of, first_element, is_dense, is_distributed, like_parameter, local, own_part, rows_are_blocks, same_layout, zeros_like,
 )
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ class Buffer(NamedTuple):
             raise _core.Error(f"this torch has no type for arrays of {self.dtype}; choose another of the optimizer's moments=…")
         return STORED[self.dtype]
 
-    def is_of(self, place: Place) -> bool:
-        return self.least <= place.full_size < self.below
+    def exists_for(self, position: Position) -> bool:
+        return self.least <= position.full_size < self.below
 
     def count(self, weight: Tensor) -> int:
         if self.rows == 1:
@@ -94,7 +94,7 @@ def run_conversion(program: Any, arrays: dict[str, Tensor], weight: Tensor, stat
         device, size = next(iter(arrays.values())).device, weight.numel()
         in_squares = any(Buffer(*b).rows > 1 for b in program.buffers().values())
         columns = matrix_shape(weight)[1] if in_squares else 0
-        step = _core.Step(program, [("array", size, 0, False, 0, 0, size, columns)], *parts.place(device), None, False, parts.allocator(device))
+        step = _core.Step(program, [("array", size, 0, False, 0, 0, size, columns)], *parts.core_device(device), None, False, parts.allocator(device))
         for name, array in arrays.items():
             step.bind(name, [array.data_ptr()])
         if program.states():
@@ -153,21 +153,21 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def block_size(name: str) -> int:
-    """How many elements share a value of that array."""
+    """Returns how many elements share a value of that array."""
     moment, form = split_name(name)
     buffer = buffers(form).get(name.removeprefix(moment)) if form else None
     return buffer.block if buffer else 1
 
 
 def largest_block(kept: str | None) -> int:
-    """How many elements share a value, at most, in a choice of formats. Smaller blocks divide larger ones."""
+    """Returns the size of the largest block in a choice of formats. Smaller blocks divide larger ones."""
     forms = {choice.rpartition("=")[2] for choice in re.split("[|,]", kept or "")} - {"", *DTYPES.values()}
     return max((part.block for form in forms for part in buffers(form).values()), default=1)
 
 
-def fits_rows(kept: str | None, place: Place) -> bool:
+def fits_rows(kept: str | None, position: Position) -> bool:
     """Whether rows consist of whole blocks of a choice of formats, as steps with values of rows need."""
-    return place.columns in (0, place.full_size) or place.columns % largest_block(kept) == 0
+    return position.columns in (0, position.full_size) or position.columns % largest_block(kept) == 0
 
 
 def fits_shards(kept: str | None, p: Tensor) -> bool:
@@ -230,12 +230,12 @@ def to_f32(state: dict[str, Any], p: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def store(state: dict[str, Any], p: Tensor, new: Tensor, way: str | None = None) -> None:
-    """Makes the parameter and what it keeps these values, which may be what to_f32() gave, changed in place; `way`: its copy_scale."""
+def store(state: dict[str, Any], p: Tensor, new: Tensor, mode: str | None = None) -> None:
+    """Makes the parameter and what it keeps these values, which may be what to_f32() gave, changed in place; `mode`: its copy_scale."""
     name = find_rest(state)
     new = local(new)
-    if way is not None:
-        quantize_into(state, p, new, way)
+    if mode is not None:
+        quantize_into(state, p, new, mode)
         if name is not None and state[name] is not new:
             state[name].copy_(new)
         return
@@ -282,36 +282,36 @@ def take_writes(state: dict[str, Any], p: Tensor) -> None:
 
 
 def scale_mode(group: dict[str, Any], p: Tensor) -> str | None:
-    """How a parameter of that group is scaled."""
-    way = group.get("copy_scale") if p.dtype.itemsize == 1 else None
-    check_choice("copy_scale", way, COPY_SCALES)
-    return way
+    """Returns the value of copy_scale= that applies to a parameter of that group."""
+    mode = group.get("copy_scale") if p.dtype.itemsize == 1 else None
+    check_choice("copy_scale", mode, COPY_SCALES)
+    return mode
 
 
-def scales_name(way: str) -> str:
-    return "copy_scale_inv" if COPY_SCALES[way] == "number" else "weight_scale"
+def scales_name(mode: str) -> str:
+    return "copy_scale_inv" if COPY_SCALES[mode] == "number" else "weight_scale"
 
 
 def find_scales(state: dict[str, Any]) -> str | None:
-    """The name of the scales in a parameter's state."""
+    """Returns the name of the scales in a parameter's state."""
     return next((name for name in ("copy_scale_inv", "weight_scale") if state.get(name) is not None), None)
 
 
 def find_form(state: dict[str, Any]) -> str | None:
-    """Which of the forms the scales there have; None without scales."""
+    """Returns the form of the scales in a parameter's state; None without scales."""
     name = find_scales(state)
     return name and ("number" if name == "copy_scale_inv" else "blocks" if state[name].dtype == torch.uint8 else "squares")
 
 
-def has_own_scales(p: Tensor, way: str) -> bool:
+def has_own_scales(p: Tensor, mode: str) -> bool:
     """Whether shards of a DTensor have their own scales: those of 32 elements, if each row is whole blocks. Otherwise all ranks
     have the whole parameter's scales.
     """
-    return is_distributed(p) and COPY_SCALES[way] == "blocks" and rows_are_blocks(p, COPY_BLOCK)
+    return is_distributed(p) and COPY_SCALES[mode] == "blocks" and rows_are_blocks(p, COPY_BLOCK)
 
 
 def matrix_shape(p: Tensor) -> tuple[int, int]:
-    """Rows and columns as the elements lie in memory: the last dimension is a row, all before it count rows."""
+    """Returns the numbers of rows and columns in the order of memory: the last dimension is a row, and those before it count rows."""
     sizes = list(p.shape)
     if not is_distributed(p) and is_dense(p) and not p.is_contiguous():
         sizes = [n for _, n in sorted(((s, n) for s, n in zip(p.stride(), p.shape) if n > 1), reverse=True)]
@@ -319,38 +319,38 @@ def matrix_shape(p: Tensor) -> tuple[int, int]:
     return torch.Size(sizes).numel(), columns
 
 
-def place_squares(place: Place, way: str | None, p: Tensor, name: str, has_rows: Callable[[], bool]) -> Place:
-    """Of a parameter with squares its rows are theirs; `has_rows`: whether the step has values of rows."""
-    if way is None or COPY_SCALES[way] != "squares" or p.numel() == 0 or p.ndim < 2:
-        return place
+def with_matrix_columns(position: Position, mode: str | None, p: Tensor, name: str, has_rows: Callable[[], bool]) -> Position:
+    """Returns the position with the row length that squares count by. `has_rows` tells whether the step has per-row values."""
+    if mode is None or COPY_SCALES[mode] != "squares" or p.numel() == 0 or p.ndim < 2:
+        return position
     columns = matrix_shape(p)[1]
     if columns != columns_of(p) and has_rows():
-        raise TypeError(f"copy_scale={way!r} has blocks of {name} along the dimension that is innermost in memory, the step values of "
-                        "slices along its first one: give it a group of its own with copy_scale='current', or with clip_factor=None "
-                        "where that is why")
-    return place._replace(columns=columns)
+        raise TypeError(f"copy_scale={mode!r} has blocks of {name} along the dimension that is innermost in memory, the step values of "
+                        "slices along its first one: give it a group of its own with copy_scale='current', or leave out clip_factor= if that is "
+                        "the reason")
+    return position._replace(columns=columns)
 
 
 def is_transposed(p: Tensor) -> bool:
-    """Of a matrix: then so are its squares."""
+    """Returns whether a matrix is stored by columns. Its squares are then transposed, too."""
     return p.ndim == 2 and not is_distributed(p) and is_dense(p) and not p.is_contiguous()
 
 
 def shape_scales(scales: Tensor, p: Tensor) -> Tensor:
-    """A copy's array of scales as its state has it: those of squares as a matrix, transposed as the parameter is."""
+    """Returns scales in the shape that a state has: scales of squares are a matrix, transposed if the parameter is."""
     if scales.dtype == torch.uint8:
         return scales
     scales = scales.reshape([-(-n // SIDE) for n in matrix_shape(p)])
     return scales.t() if is_transposed(p) else scales
 
 
-def initial_scales(way: str, p: Tensor) -> Tensor:
-    """The scales of a plain cast."""
-    if COPY_SCALES[way] == "blocks":
-        is_own = has_own_scales(p, way)
+def initial_scales(mode: str, p: Tensor) -> Tensor:
+    """Returns the scales of a plain cast."""
+    if COPY_SCALES[mode] == "blocks":
+        is_own = has_own_scales(p, mode)
         made = torch.full((-(-(local(p) if is_own else p).numel() // COPY_BLOCK),), ONE, dtype=torch.uint8, device=p.device)
         return like_parameter(p, made, COPY_BLOCK) if is_own else made
-    if COPY_SCALES[way] == "number":
+    if COPY_SCALES[mode] == "number":
         return torch.ones((), device=p.device)
     return shape_scales(torch.ones([-(-n // SIDE) for n in matrix_shape(p)], device=p.device), p)
 
@@ -359,12 +359,12 @@ def is_alike(a: Tensor, b: Tensor) -> bool:
     return a.dtype == b.dtype and a.device == b.device and is_distributed(a) == is_distributed(b) and same_layout(a, b)
 
 
-def persistent_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str) -> Tensor:
+def persistent_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, mode: str) -> Tensor:
     """A parameter's scales, always the same tensor, with the values that its state has of that form, if any."""
-    value = state[scales_name(way)] if find_form(state) == COPY_SCALES[way] else None
-    mine, start = known.get(p), initial_scales(way, p)
+    value = state[scales_name(mode)] if find_form(state) == COPY_SCALES[mode] else None
+    mine, start = known.get(p), initial_scales(mode, p)
     if value is not None and (value.numel() != start.numel() or start.ndim == 2 and value.shape != start.shape):
-        raise ValueError(f"state '{scales_name(way)}' of a parameter of shape {tuple(p.shape)} has "
+        raise ValueError(f"state '{scales_name(mode)}' of a parameter of shape {tuple(p.shape)} has "
                          + (f"shape {tuple(value.shape)}, not {tuple(start.shape)}" if start.ndim == 2 else
                             f"{value.numel()} values, not {start.numel()}"))
     if mine is None and value is not None and is_alike(value, start):  # of a copy or a file, which has the model, too
@@ -372,31 +372,31 @@ def persistent_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Ten
     elif mine is None or not is_alike(mine, start):
         mine = known[p] = start
     if value is not None and value is not mine:
-        local(mine).copy_(own_scales(p, value, way).reshape(local(mine).shape))
+        local(mine).copy_(own_scales(p, value, mode).reshape(local(mine).shape))
     return mine
 
 
-def own_scales(p: Tensor, scales: Tensor, way: str) -> Tensor:
+def own_scales(p: Tensor, scales: Tensor, mode: str) -> Tensor:
     """Returns this rank's part of scales, also of a whole parameter's scales if shards have their own."""
-    if is_distributed(scales) or not has_own_scales(p, way):
+    if is_distributed(scales) or not has_own_scales(p, mode):
         return local(scales)
     begin = (first_element(p) or 0) // COPY_BLOCK
     return scales.reshape(-1)[begin:begin + local(p).numel() // COPY_BLOCK]
 
 
-def current_scales(known: dict[Tensor, Tensor], state: dict[str, Any] | None, p: Tensor, way: str) -> Tensor:
+def current_scales(known: dict[Tensor, Tensor], state: dict[str, Any] | None, p: Tensor, mode: str) -> Tensor:
     """A parameter's scales as they are to be: at once where nothing has changed, as at each forward pass."""
     if not state:
-        return persistent_scales(known, {}, p, way)
-    scales, master = state.get(scales_name(way)), state.get("master")
-    if (scales is None or master is None or scales is not known.get(p) or find_form(state) != COPY_SCALES[way]
+        return persistent_scales(known, {}, p, mode)
+    scales, master = state.get(scales_name(mode)), state.get("master")
+    if (scales is None or master is None or scales is not known.get(p) or find_form(state) != COPY_SCALES[mode]
             or scales.device != p.device or not same_layout(master, p)):
-        convert_scales(known, state, p, way)
-    return state[scales_name(way)]
+        convert_scales(known, state, p, mode)
+    return state[scales_name(mode)]
 
 
 def load_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor) -> None:
-    """What was loaded into the tensors that a model may have."""
+    """Copies loaded scales into the tensors that a model may hold."""
     name = find_scales(state)
     if name is not None and (state[name].shape, state[name].dtype) == (known[p].shape, known[p].dtype):
         local(known[p]).copy_(local(state[name]))
@@ -404,7 +404,7 @@ def load_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor) -
 
 
 def to_visible_scales(scales: Tensor, p: Tensor) -> Tensor:
-    """As one sees them: of blocks that lie along rows with the parameter's shape, and in torch's type for such exponents."""
+    """Returns scales as users see them: those of blocks along rows in the parameter's shape, and in torch's dtype for exponents."""
     if scales.dtype != torch.uint8:
         return scales
     if is_distributed(scales):
@@ -417,12 +417,12 @@ def to_visible_scales(scales: Tensor, p: Tensor) -> Tensor:
 
 
 def expand_scales(scales: Tensor, like: Tensor) -> Tensor:
-    """For each element, as `like` lies in memory, what its code is multiplied by."""
+    """Returns the factor of each element's code, in the memory layout of `like`."""
     if scales.ndim == 0:
         return scales
     if scales.dtype == torch.uint8:
         exponents = scales.int()
-        powers = torch.where(exponents == 0, 1 << 22, exponents << 23).view(torch.float32)  # of 0: 2^-127
+        powers = torch.where(exponents == 0, 1 << 22, exponents << 23).view(torch.float32)  # exponent 0 is 2^-127
         each = torch.where(exponents == 255, torch.nan, powers).repeat_interleave(COPY_BLOCK)[:like.numel()]
     else:
         rows, columns = matrix_shape(like)
@@ -447,7 +447,7 @@ def multiply_by_scales(p: Tensor, scales: Tensor) -> Tensor:
 
 
 def dequantize(state: dict[str, Any], p: Tensor) -> Tensor:
-    """What the parameter's copy says that it is, in f32."""
+    """Returns the value of a parameter's scaled copy, in f32."""
     return multiply_by_scales(p.detach(), state[find_scales(state)])
 
 
@@ -469,13 +469,13 @@ def dense_like(p: Tensor, device: torch.device | None = None) -> Tensor:
             torch.empty(p.shape, dtype=torch.float32, device=device or p.device))
 
 
-def quantize_into(state: dict[str, Any], p: Tensor, values: Tensor, way: str) -> dict[str, float]:
+def quantize_into(state: dict[str, Any], p: Tensor, values: Tensor, mode: str) -> dict[str, float]:
     """Makes the parameter, and its scales in place, a copy of f32 values with scales of their own; returns the form's other states.
 
     Of a DTensor each rank gathers the values, unless shards have their own scales: call it on all ranks.
     """
-    p, form = p.detach(), f"{way}_{DTYPES[p.dtype]}".replace("-", "_")
-    if has_own_scales(p, way):
+    p, form = p.detach(), f"{mode}_{DTYPES[p.dtype]}".replace("-", "_")
+    if has_own_scales(p, mode):
         values = own_values(p, values)
     elif is_distributed(p):
         values = (values.full_tensor() if is_distributed(values) else values).float().contiguous()
@@ -483,8 +483,8 @@ def quantize_into(state: dict[str, Any], p: Tensor, values: Tensor, way: str) ->
         values = dense_like(p).copy_(values)
     made, states = encode(values, form)
     codes, scales = made[f".{form}.weight"], made.get(f".{form}.weight_scale")
-    local(p).copy_(own_part(p, codes) if is_distributed(p) and not has_own_scales(p, way) else codes)
-    kept = local(state[scales_name(way)])
+    local(p).copy_(own_part(p, codes) if is_distributed(p) and not has_own_scales(p, mode) else codes)
+    kept = local(state[scales_name(mode)])
     kept.copy_(torch.tensor(states["copy_scale_inv"]) if scales is None else shape_scales(scales, values).reshape(kept.shape))
     return states
 
@@ -494,26 +494,26 @@ def own_values(p: Tensor, values: Tensor) -> Tensor:
     return (local(values) if is_distributed(values) else own_part(p, values)).to(local(p).device, torch.float32).contiguous()
 
 
-def start_from(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str, values: Tensor) -> None:
+def start_from(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, mode: str, values: Tensor) -> None:
     """Makes the parameter, its scales and its master these values, and forgets larger ones that have been."""
     for name in STATES:
         state.pop(name, None)
-    state[scales_name(way)] = persistent_scales(known, {}, p, way)
-    states = quantize_into(state, p, values, way)
+    state[scales_name(mode)] = persistent_scales(known, {}, p, mode)
+    states = quantize_into(state, p, values, mode)
     state["master"] = like_parameter(p, own_values(p, values).clone()) if is_distributed(p) else dense_like(p).copy_(values)
-    if way == "delayed":
+    if mode == "delayed":
         state["copy_scale"] = torch.tensor(states["copy_scale"])
         state["amax_history"] = torch.zeros(PAST)
         state["amax_history"][0] = states["amax_1"]
 
 
-def convert_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, way: str | None) -> None:
-    """Makes what a parameter's state has of scales what `way` has; if the state had another form, the copy is made again."""
+def convert_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, mode: str | None) -> None:
+    """Makes what a parameter's state has of scales what `mode` has; if the state had another form, the copy is made again."""
     found = find_form(state)
-    if way is None and found is None:
+    if mode is None and found is None:
         return
     made, master = dict(state), state.get("master")  # the state keeps what it has where this refuses
-    other = found is not None and (way is None or found != COPY_SCALES[way])
+    other = found is not None and (mode is None or found != COPY_SCALES[mode])
     if (found in ("blocks", "squares") and master is not None and not is_distributed(p)
             and not same_layout(master, dense_like(p, torch.device("meta")))):
         other = True  # they lay otherwise
@@ -522,12 +522,12 @@ def convert_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor
             raise ValueError(f"state 'master' of a parameter of shape {tuple(p.shape)} has shape {tuple(master.shape)}")
         new = dequantize(state, p) if master is None else master
         new = new if is_distributed(new) else new.reshape(p.shape).to(p.device)
-    for name in STATES if other else ("copy_scale", "amax_history") if way != "delayed" else ():
+    for name in STATES if other else ("copy_scale", "amax_history") if mode != "delayed" else ():
         made.pop(name, None)
-    if way is not None:
-        made[scales_name(way)] = persistent_scales(known, made, p, way)
+    if mode is not None:
+        made[scales_name(mode)] = persistent_scales(known, made, p, mode)
     if other:
-        local(p).detach().copy_(local(new)) if way is None else quantize_into(made, p, new, way)
+        local(p).detach().copy_(local(new)) if mode is None else quantize_into(made, p, new, mode)
     state.clear()
     state.update(made)
 

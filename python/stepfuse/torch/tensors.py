@@ -15,7 +15,7 @@ def type_name(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """The position of a tensor within a longer one, equal on all ranks."""
 
     id: int  # its random numbers follow from it
@@ -37,7 +37,7 @@ def columns_of(p: Tensor) -> int:
 
 
 def cuts_of(p: Tensor) -> list[tuple[int, Any]]:
-    """The dimensions of a DTensor's mesh that cut it, and how."""
+    """Returns the dimensions of a DTensor's mesh that cut it, with their placements."""
     return [(d, placement) for d, placement in enumerate(p.placements) if not placement.is_replicate() and p.device_mesh.size(d) > 1]
 
 
@@ -49,31 +49,31 @@ def cut_dimension(p: Tensor) -> int | None:
     return cuts[0][0]
 
 
-def has_whole_rows(p: Tensor, place: Place) -> bool:
+def has_whole_rows(p: Tensor, position: Position) -> bool:
     """Returns whether no row is divided between ranks of its mesh. A tensor with one dimension is one row."""
     if is_distributed(p):
         return all(placement.is_shard(0) and p.ndim > 1 for _, placement in cuts_of(p))
-    columns = place.columns or place.full_size
-    return place.full_size == p.numel() or place.offset % columns == p.numel() % columns == 0
+    columns = position.columns or position.full_size
+    return position.full_size == p.numel() or position.offset % columns == p.numel() % columns == 0
 
 
 def is_distributed(value: Any) -> bool:
-    """Whether this is a DTensor; where nobody has imported them there are none."""
+    """Returns whether a value is a DTensor. There are none unless their module was imported."""
     return any(isinstance(value, kind) for kind in private.dtensor_types())
 
 
 def local(value: Tensor) -> Tensor:
-    """What of a tensor is on this rank."""
+    """Returns the part of a tensor that is on this rank."""
     return private.local_tensor(value) if is_distributed(value) else value
 
 
 def gradient_dtype(p: Tensor) -> torch.dtype:
-    """What its gradients are: of its own type but where `grad_dtype` (torch >= 2.10) says otherwise."""
+    """Returns the dtype of a parameter's gradients: its own, unless `grad_dtype` (torch >= 2.10) differs."""
     return p.grad.dtype if p.grad is not None else getattr(p, "grad_dtype", None) or p.dtype
 
 
 def largest_cut(p: Tensor) -> int:
-    """How many elements of a DTensor's last dimension the first rank has, which is at least as many as any other."""
+    """Returns how many elements of a DTensor's last dimension the first rank has. No rank has more."""
     size = p.shape[-1]
     for d, placement in enumerate(p.placements):
         if placement.is_shard(p.ndim - 1):
@@ -104,7 +104,7 @@ class Span(NamedTuple):
 
 
 def span_at(p: Tensor, coordinate: tuple[int, ...]) -> Span:
-    """What the rank at that place of the mesh has of a DTensor that is cut along its first dimension."""
+    """Returns the elements of a DTensor, cut along its first dimension, that the rank at a coordinate of the mesh has."""
     begin, end = 0, p.shape[0]
     for d, placement in enumerate(p.placements):
         if placement.is_shard():

@@ -85,15 +85,15 @@ def to_torchao(state_dict: dict[str, Any], params: Sequence[torch.Tensor] = ()) 
             if not part:
                 made[name] = value
             elif form not in BLOCKS:
-                raise ValueError(f"state '{name}' of parameter {index} is none of formats {', '.join(BLOCKS)}, which are torchao's")
+                raise ValueError(f"state '{name}' of parameter {index} has a format that torchao does not have; it has {', '.join(BLOCKS)}")
             elif role == "scale":
                 parts = {role: values[f"{moment}.{form}.{role}"] for role in ROLES if f"{moment}.{form}.{role}" in values}
                 shape = parts["code"].shape if "code" in parts else shapes.get(index)
                 if shape is None:
                     raise ValueError(f"state '{moment}' of parameter {index} in 4 bits has no shape: to_torchao(state_dict, params)")
                 if shape.numel() % BLOCKS[form]:
-                    raise ValueError(f"state '{moment}' of parameter {index} has {shape.numel()} elements, of which torchao makes no "
-                                     f"whole blocks of {BLOCKS[form]}: keep it in f32 by a group of its own with moments='f32'")
+                    raise ValueError(f"state '{moment}' of parameter {index} has {shape.numel()} elements, and torchao needs a "
+                                     f"multiple of its block size {BLOCKS[form]}: keep it in f32 by a group of its own with moments='f32'")
                 made[moment] = _tensor_of(form, parts, shape)
     # Its optimizers need a learning rate that is a tensor.
     groups = [{**{k: v for k, v in g.items() if k not in KEPT}, "lr": torch.as_tensor(g["lr"], dtype=torch.float32)}

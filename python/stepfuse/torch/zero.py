@@ -30,7 +30,7 @@ from .private import increment_versions
 from .programs import has_rows
 from .ranks import ALL_GATHER, REDUCE_SCATTER, RankError, Ranks
 from .shards import Shards
-from .tensors import Place, columns_of, is_dense
+from .tensors import Position, columns_of, is_dense, type_name
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
@@ -80,15 +80,15 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
             check_weight_type({"params": [p for g in self.param_groups for p in g["params"]], **chosen})
             chosen.pop("weight_type", None)
         if any(g.get("copy_scale", defaults.get("copy_scale")) is not None for g in self.param_groups):
-            raise TypeError("ZeroRedundancyOptimizer: copy_scale= is of whole parameters, of which ranks have parts: take DDP, or leave it out")
+            raise TypeError("ZeroRedundancyOptimizer: copy_scale= needs whole parameters, and each rank has only parts: use DDP, or leave it out")
         group = dist.group.WORLD if process_group is None else process_group
         self._all = [p for g in self.param_groups for p in g["params"]]
         self._names = [name for i, g in enumerate(self.param_groups) for name in names_of(g, i)]
         for p, name in zip(self._all, self._names):
             if type(p) not in (Tensor, torch.nn.Parameter) or not is_dense(p):
-                raise TypeError(f"ZeroRedundancyOptimizer takes plain tensors without gaps; {name} is none")
+                raise TypeError(f"ZeroRedundancyOptimizer takes plain tensors without gaps, and {name} is a {type_name(p)} with strides {p.stride()}")
             if not p.requires_grad:
-                raise ValueError(f"{name} is frozen: give the optimizer only what is trained")
+                raise ValueError(f"{name} is frozen: give the optimizer only parameters that are trained")
         self._check_unowned()
         self._world, self._me = group.size(), group.rank()
         self._comm = Ranks([group], self._all[0].device)
@@ -129,8 +129,8 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         if shared() is not None:
             gc.collect()  # an unused one may be in a reference cycle
         if (name := shared()) is not None:
-            raise RuntimeError(f"{name} is another ZeroRedundancyOptimizer's already, which takes its gradients: delete that one first, or make the "
-                               "model anew")
+            raise RuntimeError(f"{name} is another ZeroRedundancyOptimizer's already, which takes its gradients: delete that one first, or make a "
+                               "new model")
 
     def _agree(self, optimizer_class: type[Fused], defaults: dict[str, Any], bucket_bytes: int) -> None:
         hyper = [{k: v for k, v in g.items() if k not in NOT_HYPER} for g in self.param_groups]
@@ -163,7 +163,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         mine = {s.param: (bucket, s) for bucket in self._buckets for s in bucket.slices[self._me]}
         self._shard: dict[int, tuple[Tensor, Slice]] = {}  # by the parameter's index
         self._given: list[tuple[Tensor, Tensor]] = []
-        groups, at, places = [], 0, {}
+        groups, at, positions = [], 0, {}
         self._origins: list[list[int]] = []  # for each group inside, the indices of its parameters in the group outside
         for group in self.param_groups:
             slices, kinds = [], set()
@@ -171,7 +171,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
             self._origins.append([])
             for i in range(at, at + len(group["params"])):
                 dtype = self._all[i].dtype
-                whole = Place(i, 0, self._all[i].numel(), columns_of(self._all[i]))
+                whole = Position(i, 0, self._all[i].numel(), columns_of(self._all[i]))
                 kind = (dtype, stored.fits_rows(moments, whole))
                 if i in mine:
                     bucket, s = mine[i]
@@ -179,12 +179,12 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
                     if self._reduces:
                         part.grad = bucket.own_gradients[s.begin:s.begin + s.size]
                     self._shard[i] = (part, s)
-                    places[id(part)] = whole._replace(offset=s.offset)
+                    positions[id(part)] = whole._replace(offset=s.offset)
                     slices.append((f"{self._names[i]}[{s.offset}:{s.offset + s.size}]", part))
                 elif kind not in kinds:  # all ranks must have the same kinds of step
                     part = torch.nn.Parameter(torch.empty(0, dtype=dtype, device=self._all[i].device))
                     part.grad = torch.empty_like(part)
-                    places[id(part)] = whole
+                    positions[id(part)] = whole
                     slices.append((f"nothing of {self._names[i]}", part))
                 if len(slices) > len(self._origins[-1]):
                     self._origins[-1].append(i - at)
@@ -196,7 +196,7 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
         if self._world > 1:
             self._inner.share_norm(self._comm.groups[0])
             self._inner._ranks = self._comm
-        self._inner._shards = places
+        self._inner._shards = positions
         if self._world > 1:
             self._inner._pieces = Pieces(self) if self._exact else None
         self.defaults = self._inner.defaults
@@ -404,8 +404,8 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
     def _check_whole(self) -> None:
         self.wait()
         if self._broken is not None:
-            raise RankError(f"the weights were not all gathered after a step ({self._broken}): this optimizer and its model are of no "
-                            "use any more; make them anew and load the last checkpoint")
+            raise RankError(f"the weights were not all gathered after a step ({self._broken}): this optimizer and its model cannot be used any "
+                            "more: make new ones, and load the last checkpoint")
 
     def _gather(self) -> None:
         """Sends the updated weights to all ranks, in the order in which forward needs them. A failure from here on leaves half
