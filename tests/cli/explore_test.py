@@ -1,12 +1,15 @@
 """`stepfuse explore`: the page, and that a browser lights up what belongs together."""
 
 import json
+import pathlib
 import re
 import shutil
 import subprocess
+import sys
+import tempfile
 import unittest
 
-from case import Case, main
+from case import BINARY, ENVIRONMENT, SOURCE, Case, main
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
 
@@ -95,6 +98,23 @@ class Explore(Case):
         self.assertEqual(said.read_text().strip(), str(file))
         self.fails(3, ["--open: xdg-open could not open", "open the file in a browser"], "explore", "sgd", "--open", "-o", file,
                    environment={**environment, "CODE": "4"})
+
+    def test_the_picture_in_the_docs_shows_todays_facts(self):
+        tool = SOURCE / "tools/explore_picture.py"
+        done = subprocess.run([sys.executable, tool, BINARY, "--check"], capture_output=True, text=True, env=ENVIRONMENT, timeout=300, check=False)
+        if done.returncode == 3:
+            self.skipTest(done.stdout.strip())
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(folder, "tools", tool.name)
+            copy.parent.mkdir()
+            shutil.copy(tool, copy)
+            known = pathlib.Path(folder, "docs/explore.json")
+            known.parent.mkdir()
+            known.write_text((SOURCE / "docs/explore.json").read_text(encoding="utf-8").replace('"5.8"', '"5.9"'), encoding="utf-8")
+            done = subprocess.run([sys.executable, copy, BINARY, "--check"], capture_output=True, text=True, env=ENVIRONMENT, timeout=300, check=False)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("docs/explore.png is stale", done.stdout)
 
     def test_the_page_names_the_command_that_makes_it(self):
         file = self.page("sgd", "--clip", "--form", "split", "--cuda-options", "unroll=2")

@@ -28,7 +28,6 @@ ELSEWHERE = (
     (r"LD_LIBRARY_PATH=build/fake_driver build/bin/stepfuse", "tests/cli/machine_test.py"),
     (r"STEPFUSE_(FORM|RECORD|PERF_MAP|KERNELS)=\S+ (perf record )?\./(your_)?trainer", "tests/cli/replay_test.py"),
     (r"stepfuse replay ~/bad/", "tests/cli/replay_test.py"),
-    (r"chromium-headless-shell .*--screenshot=docs/explore\.png", "tests/cli/explore_test.py"),
     (r"python3 -c \"import json, torch", "tests/python/test_pages.py"),
     (r"PYTHONPATH=build/python build/jax/bin/python tests/python_jax/run\.py", "tests/python_jax/run.py"),
     (r"export PYTHONPATH=build/python", "tests/python/run.py"),
