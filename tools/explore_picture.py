@@ -30,6 +30,15 @@ def facts_of(page):
     return {"title": data["title"], "machine code": stages["SASS"]["note"], "facts": data["facts"], "pinned": pinned}
 
 
+def verdict(now, then):
+    """Returns the exit code and the message of a comparison of the page's facts with those of the picture."""
+    if then["machine code"] != now["machine code"]:
+        return 3, f"skipped: the picture shows {then['machine code']}, here it is {now['machine code']}"
+    if then != now:
+        return 1, "docs/explore.png is stale: the page now shows different facts; run tools/explore_picture.py"
+    return 0, "the picture shows what the page shows"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("stepfuse", type=pathlib.Path)
@@ -43,14 +52,9 @@ def main():
             print(f"skipped: {now['machine code']}")
             return 3
         if arguments.check:
-            then = json.loads(known.read_text(encoding="utf-8"))
-            if then["machine code"] != now["machine code"]:
-                print(f"skipped: the picture shows {then['machine code']}, here it is {now['machine code']}")
-                return 3
-            if then == now:
-                return 0
-            print("docs/explore.png is stale: the page now shows different facts; run tools/explore_picture.py")
-            return 1
+            code, message = verdict(now, json.loads(known.read_text(encoding="utf-8")))
+            print(message)
+            return code
         browser = next(filter(None, map(shutil.which, BROWSERS)), None)
         if browser is None:
             print(f"none of {', '.join(BROWSERS)} is installed; tools/setup.sh installs the first one", file=sys.stderr)
