@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the charts of the documentation from their data; knows SVG and the three kinds of data.
+"""Draws the charts of the documentation from their data; knows SVG and the kinds of data.
 
     tools/charts.py            draws docs/NAME.svg from docs/NAME.json, for each chart
     tools/charts.py --check    exit code 1 and one line per chart that differs from its data
@@ -93,28 +93,48 @@ NAMES = {"fused": "torch fused=True", "foreach": "torch foreach=True", "compile"
          "deferred": "stepfuse, Python, deferred", "optax": "optax, jax.jit"}
 
 
-def compare_torch(data):
-    """How many times as long as stepfuse each contestant takes, a row for each layout."""
-    rows = data["results"]
-    most = max(v["ratio"] for r in rows for v in r["rows"].values())
+def ratios(rows, title, notes):
+    """A dot per contestant on a logarithmic axis. A row is a heading and (name, ratio to stepfuse's time, colour) of its rivals."""
+    most = max(ratio for _, rivals in rows for _, ratio, _ in rivals)
     axes = Axes(84, len(rows) * 74, (0.8, 10 ** math.ceil(math.log10(most))), (0, len(rows)), "times as long as stepfuse's step", "", log_x=True)
-    ticks = [t for t in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if t <= axes.x[1]]
-    body = axes.draw(ticks, [])
-    names = sorted({n for r in rows for n in r["rows"] if n != "stepfuse"}, key=list(NAMES).index)
-    for k, r in enumerate(rows):
+    body = axes.draw([t for t in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if t <= axes.x[1]], [])
+    for k, (heading, rivals) in enumerate(rows):
         y = axes.top + 74 * k + 30
         one = axes.at(1, 0)[0]
-        size = f"{r['parameters'] / 1e6:,.1f} M parameters in {r['tensors']:,} tensors"
-        body += [text(LEFT + 4, y - 14, f"{r['layout']}: {size}; stepfuse takes {r['rows']['stepfuse']['median_s'] * 1e3:.3g} ms"),
-                 f'<circle class="c1" cx="{one:.1f}" cy="{y + 8:.1f}" r="5"/>']
-        rivals = [(n, v) for n, v in r["rows"].items() if n != "stepfuse"]
+        body += [text(LEFT + 4, y - 14, heading), f'<circle class="c1" cx="{one:.1f}" cy="{y + 8:.1f}" r="5"/>']
         placed = apart([y + 8 + 0.01 * i for i in range(len(rivals))], y - 4, y + 34)
-        for (n, v), label in zip(sorted(rivals, key=lambda rival: rival[1]["ratio"]), placed):
-            x, colour = axes.at(v["ratio"], 0)[0], 2 + names.index(n) % (len(COLOURS) - 2)
+        for (name, ratio, colour), label in zip(sorted(rivals, key=lambda rival: rival[1]), placed):
+            x = axes.at(ratio, 0)[0]
             body += [f'<line class="l{colour}" x1="{one + 6:.1f}" x2="{x:.1f}" y1="{label:.1f}" y2="{label:.1f}" stroke-opacity=".5"/>',
-                     f'<circle class="c{colour}" cx="{x:.1f}" cy="{label:.1f}" r="4"/>', text(x + 9, label + 4, f"{NAMES[n]} {v['ratio']:.3g}×")]
-    return document(axes.top + axes.height + 52, "Time of the whole optimizer step",
-                    ["Unscale, finite check, clip by norm, AdamW and the update of the loss scale. Farther right is slower.", data["machine"] + "."], body)
+                     f'<circle class="c{colour}" cx="{x:.1f}" cy="{label:.1f}" r="4"/>', text(x + 9, label + 4, f"{name} {ratio:.3g}×")]
+    return document(axes.top + axes.height + 52, title, notes, body)
+
+
+def compare_torch(data):
+    """Compares the whole step with PyTorch's, a row for each layout."""
+    names = sorted({n for r in data["results"] for n in r["rows"] if n != "stepfuse"}, key=list(NAMES).index)
+    rows = []
+    for r in data["results"]:
+        size = f"{r['parameters'] / 1e6:,.1f} M parameters in {r['tensors']:,} tensors"
+        rivals = [(NAMES[n], v["ratio"], 2 + names.index(n) % (len(COLOURS) - 2)) for n, v in r["rows"].items() if n != "stepfuse"]
+        rows.append((f"{r['layout']}: {size}; stepfuse takes {r['rows']['stepfuse']['median_s'] * 1e3:.3g} ms", rivals))
+    return ratios(rows, "Time of the whole optimizer step",
+                  ["Unscale, finite check, clip by norm, AdamW and the update of the loss scale. Farther right is slower.", data["machine"] + "."])
+
+
+def host_time(data):
+    """Compares the host's time of step() with torch's, a row for each kind of work."""
+    rows = [(f"{r['parameters']:,} parameters, {r['work']}; stepfuse takes {r['stepfuse_ms']:.3g} ms",
+             [(NAMES["fused"], r["ratio"], 2)]) for r in data["rows"]]
+    return ratios(rows, "Host time of a step with many small parameters", ["Each parameter has 4 elements. Farther right is slower.", data["machine"] + "."])
+
+
+def fused_unfused(data):
+    """Compares stepfuse's two extreme forms, a row for each size."""
+    rows = [(f"{r['parameters'] / 1e6:g} M parameters; one fused kernel takes {r['fused_ms']:.3g} ms",
+             [("one kernel per operation", r["ratio"], 2)]) for r in data["rows"]]
+    return ratios(rows, "One fused kernel and one kernel per operation",
+                  ["AdamW with loss scaling and clipping, f32. Farther right is slower.", data["machine"] + "."])
 
 
 def dots(axes, rows, value, band):
@@ -164,7 +184,8 @@ def weight_rounding(data):
                     ["Bytes are those of weights and state per parameter.", data["run"] + "."], body)
 
 
-CHARTS = {"compare_torch": compare_torch, "moments": moments, "weight_rounding": weight_rounding}
+CHARTS = {"compare_torch": compare_torch, "host_time": host_time, "fused_unfused": fused_unfused, "moments": moments,
+          "weight_rounding": weight_rounding}
 
 
 def main():

@@ -122,7 +122,7 @@ RETIRED = {
 }
 # Habits of pages that are wrong in prose, though not in every comment.
 HABITS = {
-    r"\bbeside\b": "next to, compared with",
+    r"\b[Bb]eside\b": "next to, compared with",
     r"\b(go|goes|going|went) on\b": "continue",
     r"(?<![Tt]here )\b(is|are) no (?!longer|more|less|better|worse|different|such)": "is not a",
     r"(?:^|[.;:] )Of (?!course\b)": "a sentence that begins with its subject",

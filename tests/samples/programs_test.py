@@ -95,6 +95,14 @@ class Readme(unittest.TestCase):
         for picture in SOURCE.glob("docs/*.svg"):
             self.assertIn("prefers-color-scheme", picture.read_text(encoding="utf-8"), picture)
 
+    def test_the_page_about_benchmarks_has_the_charts_numbers(self):
+        page = (SOURCE / "docs/benchmarks.md").read_text(encoding="utf-8")
+        of = lambda name: json.loads((SOURCE / f"docs/{name}.json").read_text(encoding="utf-8"))["rows"]
+        rows = [f"| {r['parameters']:,} | {r['work']} | {r['torch_ms']:g} ms | {r['stepfuse_ms']:g} ms | {r['ratio']:g}x |" for r in of("host_time")]
+        self.assertIn("\n".join(rows), page)
+        rows = [f"| {r['parameters'] / 1e6:g} M | {r['fused_ms']:g} ms | {r['unfused_ms']:g} ms | {r['ratio']:g} |" for r in of("fused_unfused")]
+        self.assertIn("\n".join(rows), page)
+
     def test_the_factors_are_those_of_the_data(self):
         data = SOURCE / "docs/compare_torch.json"
         fastest = [min(v["ratio"] for n, v in r["rows"].items() if n != "stepfuse") for r in json.loads(data.read_text())["results"]]
