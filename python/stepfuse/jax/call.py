@@ -45,7 +45,7 @@ class Plan(NamedTuple):
         return self.program.reductions()[0] if self.axis else ()
 
     def array_types(self) -> list[jax.ShapeDtypeStruct]:
-        return [jax.ShapeDtypeStruct(b.shape(t), DTYPES[b.dtype]) for b in self.program.buffers for t in self.tensors if b.is_of(t)]
+        return [jax.ShapeDtypeStruct(b.shape(t), DTYPES[b.dtype]) for b in self.program.buffers for t in self.tensors if b.exists_for(t)]
 
     def types(self) -> list[jax.ShapeDtypeStruct]:
         """The types of the state: values, then arrays."""
@@ -66,7 +66,7 @@ class Plan(NamedTuple):
         """A state from arrays in the order of types()."""
         left = iter(arrays)
         values = {v.name: next(left) for v in self.program.values}
-        trees = {b.name: self.tree.unflatten([next(left) if b.is_of(t) else None for t in self.tensors]) for b in self.program.buffers}
+        trees = {b.name: self.tree.unflatten([next(left) if b.exists_for(t) else None for t in self.tensors]) for b in self.program.buffers}
         return State(count, trees, values)
 
     def operands(self, state: State) -> list[jax.Array]:
@@ -77,7 +77,7 @@ class Plan(NamedTuple):
         for b in self.program.buffers:
             leaves = self.tree.flatten_up_to(state.arrays[b.name])
             for t, leaf in zip(self.tensors, leaves):
-                if b.is_of(t):
+                if b.exists_for(t):
                     found.append((f"arrays[{b.name!r}]{t.name}", leaf))
         for (name, array), wanted in zip(found, self.types()):
             if getattr(array, "shape", None) != wanted.shape or array.dtype != wanted.dtype:
@@ -311,7 +311,7 @@ def state_specs(tx: Optimizer, params: Any) -> State:
     plan, _, _ = make_plan(tx._replace(specs=None), params)
     whole: Any = jax.sharding.PartitionSpec()
     specs = [jax.sharding.PartitionSpec(axis) if axis else whole for axis in flatten_specs(tx, plan.tree)]
-    arrays = {b.name: plan.tree.unflatten([spec if b.is_of(t) else None for t, spec in zip(plan.tensors, specs)])
+    arrays = {b.name: plan.tree.unflatten([spec if b.exists_for(t) else None for t, spec in zip(plan.tensors, specs)])
               for b in plan.program.buffers}
     return State(whole, arrays, {v.name: whole for v in plan.program.values})
 

@@ -57,7 +57,7 @@ def save_checkpoint(path: str | os.PathLike[str], tx: Optimizer, params: Any, st
     arrays: dict[str, list[np.ndarray | None]] = {"weight": [np.array(leaf, order="C") for leaf in leaves]}
     for b in plan.program.buffers:
         found = plan.tree.flatten_up_to(state.arrays[b.name])
-        arrays[b.name] = [np.array(a, order="C") if b.is_of(t) else None for t, a in zip(plan.tensors, found)]
+        arrays[b.name] = [np.array(a, order="C") if b.exists_for(t) else None for t, a in zip(plan.tensors, found)]
     step = make_step(plan, tx, arrays)
     for v in plan.program.values:
         value = np.asarray(state.values[v.name])
@@ -71,7 +71,7 @@ def load_checkpoint(path: str | os.PathLike[str], tx: Optimizer, params: Any, co
     plan, leaves, _ = make_plan(tx._replace(specs=None), params)
     arrays: dict[str, list[np.ndarray | None]] = {"weight": [np.array(leaf, order="C") for leaf in leaves]}
     for b in plan.program.buffers:
-        arrays[b.name] = [np.zeros(b.shape(t), np.dtype(DTYPES[b.dtype])) if b.is_of(t) else None for t in plan.tensors]
+        arrays[b.name] = [np.zeros(b.shape(t), np.dtype(DTYPES[b.dtype])) if b.exists_for(t) else None for t in plan.tensors]
     step = make_step(plan, tx, arrays)
     step.load(os.fspath(path))
     values = {v.name: from_words(v.dtype, step.read_state(v.name), v.shape(plan.tensors, len(plan.groups))) for v in plan.program.values}

@@ -40,7 +40,7 @@ class Buffer(NamedTuple):
     least: int  # elements of a full tensor that has it, and
     below: int  # the first count of one that does not
 
-    def is_of(self, tensor: Tensor) -> bool:
+    def exists_for(self, tensor: Tensor) -> bool:
         return self.least <= tensor.elements * tensor.shards < self.below
 
     def shape(self, tensor: Tensor) -> tuple[int, ...]:
