@@ -8,6 +8,7 @@
 #include "ir/semantics/interpreter.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "ir/formats/code_table.hpp"
@@ -26,6 +27,19 @@ struct Members {
   std::vector<size_t> first;   // [tensor] its first member
   std::vector<size_t> tensor;  // [member]
 };
+
+// Calls f with an integer as wide as an element of a buffer.
+template <class F>
+void by_width(DType d, F f) {
+  switch (size_of(d)) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    default:
+      return f(uint32_t{});
+  }
+}
 
 class Interpreter {
  public:
@@ -362,10 +376,12 @@ class Interpreter {
     DType d = data_.tensors[t].dtypes[buffer];
     int block = block_of(p_.buffers[buffer].at);
     const char* p = array(t, buffer, begin);
-    for (int i = 0; i < n; ++i) {
-      auto at = static_cast<size_t>(i / block) * size_of(d);
-      out[i] = static_cast<uint32_t>(load_bits(p + at, d).raw);
-    }
+    by_width(d, [&](auto value) {
+      for (int i = 0; i < n; i += block, p += sizeof value) {
+        std::memcpy(&value, p, sizeof value);
+        std::fill(out + i, out + std::min(i + block, n), uint32_t{value});
+      }
+    });
   }
 
   void feed_reductions(size_t t, int level, uint64_t position, int n) {
@@ -416,10 +432,13 @@ class Interpreter {
       Column predicate = column(inst.predicate, t, broadcast[1]);
       char* p = array(t, buffer, begin);
       int block = block_of(p_.buffers[buffer].at);
-      for (int i = 0; i < n; i += block, p += size_of(d)) {
-        bool on = predicate.data == nullptr || predicate.data[i * predicate.stride] != 0;
-        if (on) store_bits(p, d, Bits{value.data[i * value.stride]});
-      }
+      by_width(d, [&](auto element) {
+        for (int i = 0; i < n; i += block, p += sizeof element) {
+          bool on = predicate.data == nullptr || predicate.data[i * predicate.stride] != 0;
+          element = static_cast<decltype(element)>(value.data[i * value.stride]);
+          if (on) std::memcpy(p, &element, sizeof element);
+        }
+      });
     }
   }
 
