@@ -456,11 +456,15 @@ std::vector<std::string_view> list_copy_formats() {
   return {names.begin(), names.end()};
 }
 
-Format built_in_format(std::string_view name, std::optional<DType> type) {
-  std::string_view wanted = name;
-  for (const auto& [old, now] : kOldNames) {
-    if (name == old) wanted = now;
-  }
+namespace {
+
+// A built-in text, and the values of its parameters that a format's name has.
+struct Found {
+  const Embedded* text = nullptr;
+  std::vector<std::string_view> values;
+};
+
+Found find_text(std::string_view wanted) {
   for (auto list :
        {formula::embedded_formats(), formula::embedded_masters(), formula::embedded_copies()}) {
     for (const Embedded& e : list) {
@@ -468,15 +472,40 @@ Format built_in_format(std::string_view name, std::optional<DType> type) {
       if (!rest.starts_with(e.name)) continue;
       rest.remove_prefix(e.name.size());
       if (!rest.empty() && rest[0] != '-' && rest[0] != '_') continue;
-      std::vector<std::string_view> values = split(rest.substr(rest.empty() ? 0 : 1), "-_");
-      if (type) values.push_back(stepfuse::name(*type));
-      std::string known(name);
-      std::replace(known.begin(), known.end(), '-', '_');  // which names of buffers may have
-      return parse_format(e.text, known, values);
+      return {&e, split(rest.substr(rest.empty() ? 0 : 1), "-_")};
     }
   }
-  throw Error(ErrorKind::usage, fmt::format("there is no format '{}'; there are {}", name,
-                                            fmt::join(list_formats(), ", ")));
+  return {};
+}
+
+}  // namespace
+
+Format built_in_format(std::string_view name, std::optional<DType> type) {
+  std::string_view wanted = name;
+  for (const auto& [old, now] : kOldNames) {
+    if (name == old) wanted = now;
+  }
+  Found found = find_text(wanted);
+  if (found.text == nullptr) {
+    throw Error(ErrorKind::usage, fmt::format("there is no format '{}'; there are {}", name,
+                                              fmt::join(list_formats(), ", ")));
+  }
+  if (type) found.values.push_back(stepfuse::name(*type));
+  std::string known(name);
+  std::replace(known.begin(), known.end(), '-', '_');  // which names of buffers may have
+  return parse_format(found.text->text, known, found.values);
+}
+
+DTypeSet copy_types(std::string_view name) {
+  DTypeSet types;
+  const Embedded* text = find_text(name).text;
+  check_internal(text != nullptr, "copy_types() takes the names of formats of copies");
+  for (const FormatParameter& p : format_parameters(text->text, name)) {
+    for (std::string_view value : p.values) {
+      if (p.is_type) types = types | *dtype_from_name(value);
+    }
+  }
+  return types;
 }
 
 Program with_format(const Program& program, std::string_view buffer, const Format& format,

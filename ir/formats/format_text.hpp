@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include <stepfuse/types.hpp>
+
 namespace stepfuse {
 
 struct FormatParameter {
@@ -23,6 +25,9 @@ struct FormatParameter {
 
 // The lines `type` and `choice` at the beginning of the text. Throws Error{parse} with the place.
 std::vector<FormatParameter> format_parameters(std::string_view text, std::string_view file);
+
+// The types among which that of a built-in copy may be chosen; none if its codes have only one meaning, as in nvfp4.
+DTypeSet copy_types(std::string_view name);
 
 // The steps of the text with these values of its parameters, on the same lines; the others have their defaults.
 // A value that no parameter has throws Error{usage}.

@@ -247,7 +247,8 @@ std::vector<RecipeOption> make_table() {
                    "storage type of the weights with --master or --weight-rounding")),
       alias(choice("copy-scale", &Options::copy_scale, copy_scales(), "delayed",
                    "scaling of 8-bit weight copies: per tensor (delayed, current), per 32 elements "
-                   "(mx, mx-rceil) or per 128x128 block (block128, block128-f32)")),
+                   "(mx, mx-rceil), per 32x32 block (mxfp8, mxfp8-rceil) or per 128x128 block "
+                   "(block128, block128-f32); 4-bit copies: nvfp4, nvfp4-delayed")),
       alias(choice("weight-rounding", &Options::weight_rounding, kWeightRounding, "",
                    "no master copy: store weights only in the --model type, rounded this way")),
       choice("loss-scale", &Options::loss_scale, kLossScale, "dynamic",

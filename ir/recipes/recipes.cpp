@@ -100,14 +100,14 @@ std::vector<ArgSpec> all_args(const Formula& formula,
 
 // Elements of a block are of one row, but of several columns; and squares count theirs from a row's
 // beginning.
-void check_blocks(const Program& program, std::string_view instead) {
+void check_blocks(const Program& program, const RecipeOptions& o, std::string_view instead) {
   std::vector<Granularity> all = granularities_of(program);
   if (std::any_of(all.begin(), all.end(), [](Granularity g) { return is_tile(g) && g.rows > 1; })) {
     throw Error(
         ErrorKind::usage,
-        fmt::format("--copy-scale=block128 counts its blocks from the rows' beginnings, and "
+        fmt::format("--copy-scale={} counts its blocks from the rows' beginnings, and "
                     "others are counted from the tensor's; take {}, or another --copy-scale",
-                    instead));
+                    o.copy_scale.name(), instead));
   }
   if (std::find(all.begin(), all.end(), per::column) == all.end()) return;
   throw Error(ErrorKind::usage,
@@ -120,7 +120,9 @@ Program with_weights(const Program& program, const Context& c) {
   const std::optional<Format>& format = c.settings.weight_format;
   if (!format) return program;
   for (const Buffer& part : format->encode.buffers) {
-    if (block_of(part.at) > 1 && part.at.rows == 1) check_blocks(program, "another --copy-scale");
+    if (block_of(part.at) > 1 && part.at.rows == 1) {
+      check_blocks(program, c.settings.options, "another --copy-scale");
+    }
   }
   return with_lower_bits(program, "weight", *format, c.random);
 }
@@ -141,7 +143,7 @@ Program with_moments(Program program, const Context& c) {
     throw Error(ErrorKind::usage, fmt::format("--moments={}: {} has {}", o.moments.text(),
                                               program.name, fmt::join(c.moments, ", ")));
   }
-  if (o.moments.has_format()) check_blocks(program, "--moments=f32 or bf16");
+  if (o.moments.has_format()) check_blocks(program, o, "--moments=f32 or bf16");
   for (const std::string& moment : c.moments) {
     const StoredMoment* stored = o.moments.find(moment);
     if (stored == nullptr || dtype_from_name(stored->form)) continue;

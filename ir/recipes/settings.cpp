@@ -8,6 +8,7 @@
 
 #include <stepfuse/error.hpp>
 
+#include "ir/formats/format_text.hpp"
 #include "ir/formula/built_in.hpp"
 #include "ir/formula/resolve.hpp"
 #include "ir/text/near_names.hpp"
@@ -113,10 +114,31 @@ void check_clip(const Settings& s) {
           "--on-norm-overflow=skip needs the finite check; leave out --on-nonfinite=propagate");
 }
 
+void check_copy(const RecipeOptions& o, DType model) {
+  if (o.copy_scale == CopyScale::none) return;
+  std::string_view scale = o.copy_scale.name();
+  DTypeSet types = copy_types(scale);
+  if (types.empty()) {
+    require(o.master == Master::f32,
+            fmt::format("--copy-scale={} is for copies of f32 masters; add --master=f32", scale));
+    require(!o.model,
+            fmt::format("--copy-scale={} decides the type of the copies; leave out --model={}",
+                        scale, name(o.model.value_or(model))));
+    return;
+  }
+  require(o.master == Master::f32 && types.contains(model),
+          fmt::format("--copy-scale needs 8-bit copies of f32 masters; add --master=f32 "
+                      "--model={}",
+                      name(DType::f8e4m3)));
+}
+
 // The format of the weights, or of their copies; none if they are f32, cast, or of an algorithm of their own.
 std::optional<Format> weight_format_of(const RecipeOptions& o, DType model) {
   if (o.copy_scale == CopyScale::delayed) return {};
-  if (o.copy_scale != CopyScale::none) return built_in_format(o.copy_scale.name(), model);
+  if (o.copy_scale != CopyScale::none) {
+    bool chooses = !copy_types(o.copy_scale.name()).empty();
+    return built_in_format(o.copy_scale.name(), chooses ? std::optional(model) : std::nullopt);
+  }
   if (o.master == Master::remainder) return built_in_format("remainder");
   if (o.master == Master::ecc24) return built_in_format("ecc24");
   if (o.weight_rounding == WeightRounding::nearest) return built_in_format("rounded", model);
@@ -181,10 +203,7 @@ Settings settle(const formula::Formula& formula, const RecipeOptions& given) {
       fmt::format("--master=remainder and --master=ecc24 need bf16 weights, but --model is {}; use "
                   "--model=bf16 or --master=f32",
                   name(s.model)));
-  require(o.copy_scale == CopyScale::none || (o.master == Master::f32 && size_of(s.model) == 1),
-          fmt::format("--copy-scale needs 8-bit copies of f32 masters; add --master=f32 "
-                      "--model={}",
-                      name(DType::f8e4m3)));
+  check_copy(o, s.model);
   s.weight_format = weight_format_of(o, s.model);
   s.norm = s.clips_norm() || o.skip_norm;
   bool peer = o.profile != Profile::standard;

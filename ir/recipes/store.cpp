@@ -9,6 +9,7 @@
 #include <stepfuse/error.hpp>
 #include <stepfuse/format.hpp>
 
+#include "ir/formats/format_text.hpp"
 #include "ir/text/words.hpp"
 
 namespace stepfuse {
@@ -51,7 +52,18 @@ std::optional<T> value_of(std::string_view word,
   return {};
 }
 
-// "bf16", "bf16:stochastic", "bf16+ecc24", "f8e4m3:mx".
+// "mxfp8": scaled copies of f32 masters, in the format's first type.
+bool set_copies(RecipeOptions& o, std::string_view form) {
+  std::vector<std::string_view> scales = list_copy_formats();
+  auto scale = std::find(scales.begin(), scales.end(), form);
+  if (scale == scales.end()) return false;
+  o.copy_scale = CopyScale(*scale);
+  o.master = Master::f32;
+  if (!copy_types(form).empty()) o.model = DType::f8e4m3;
+  return true;
+}
+
+// "bf16", "bf16:stochastic", "bf16+ecc24", "f8e4m3:mx", "nvfp4".
 void set_weight(RecipeOptions& o, std::string_view form, std::string_view entry) {
   size_t colon = std::min(form.find(':'), form.size());
   std::string_view rule = form.substr(std::min(colon + 1, form.size()));
@@ -63,9 +75,10 @@ void set_weight(RecipeOptions& o, std::string_view form, std::string_view entry)
   o.model = {};
   o.weight_rounding = {};
   o.copy_scale = CopyScale::none;
-  if (form == "f32") return;
+  if (form == "f32" || set_copies(o, form)) return;
   if (!type || !is_low_precision(*type)) {
-    refuse(entry, fmt::format("weights are stored as f32, or as {}, as in weight=bf16+ecc24",
+    refuse(entry, fmt::format("weights are stored as f32, as {}, as in weight=bf16+ecc24, or as "
+                              "scaled copies, as in weight=mxfp8",
                               names(kLowPrecision, ", ")));
   }
   o.model = type;

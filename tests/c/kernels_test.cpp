@@ -63,11 +63,15 @@ TEST_CASE("recipes: C kernels give the interpreter's bits") {
   RecipeOptions near{.grad = DType::bf16, .master = Master::ecc24};
   set_option(near, "moments", "dyn4");
   RecipeOptions blocks{.master = true, .model = DType::f8e4m3, .copy_scale = CopyScale::mx_rceil};
+  RecipeOptions squares = blocks;
+  squares.copy_scale = CopyScale("mxfp8");
+  RecipeOptions fours{.master = true, .copy_scale = CopyScale("nvfp4")};
   for (const CCompiler& compiler : c_compilers()) {
     uint64_t seed = 0;
     for (const Program& p :
          {make_recipe("adamw", whole), make_recipe("sgd", groups), make_recipe("lion", exact),
-          make_recipe("lion", near), make_recipe("sgd", blocks)}) {
+          make_recipe("lion", near), make_recipe("sgd", blocks), make_recipe("sgd", squares),
+          make_recipe("sgd", fours)}) {
       for (Inputs inputs : {Inputs::normal, Inputs::special}) {
         Case c(p, ++seed);
         c.inputs = inputs;

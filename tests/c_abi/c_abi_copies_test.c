@@ -5,8 +5,8 @@
 enum { kTensors = 5, kMost = 6, kGuard = 0x5a };
 
 // Squares cut in both directions, rows shorter than a square, a vector, one element, no elements.
-static const uint64_t elements[kTensors] = {130 * 257, 127 * 3, 300, 1, 0};
-static const uint64_t columns[kTensors] = {257, 3, 0, 0, 0};
+static const uint64_t elements[kTensors] = {130 * 288, 127 * 32, 300, 1, 0};
+static const uint64_t columns[kTensors] = {288, 32, 0, 0, 0};
 
 // The number of values in a tensor's array of a buffer, by stepfuse.h.
 static uint64_t count_of(const stepfuse_buffer* b, size_t t) {
@@ -217,12 +217,14 @@ static void test(const expected* e) {
 
 int main(void) {
   static const expected all[] = {
-      {"delayed", -1, 0, 0, 17},                   // copy_scale, copy_scale_inv, amax_1 to amax_15
-      {"current", -1, 0, 0, 1},                    // copy_scale_inv
-      {"mx", STEPFUSE_U8, 32, 1, 0},               // e8m0
-      {"mx-rceil", STEPFUSE_U8, 32, 1, 0},         //
-      {"block128", STEPFUSE_F32, 128, 128, 0},     //
-      {"block128-f32", STEPFUSE_F32, 128, 128, 0}  //
+      {"delayed", -1, 0, 0, 17},                    // copy_scale, copy_scale_inv, amax_1 to amax_15
+      {"current", -1, 0, 0, 1},                     // copy_scale_inv
+      {"mx", STEPFUSE_U8, 32, 1, 0},                // e8m0
+      {"mx-rceil", STEPFUSE_U8, 32, 1, 0},          //
+      {"block128", STEPFUSE_F32, 128, 128, 0},      //
+      {"block128-f32", STEPFUSE_F32, 128, 128, 0},  //
+      {"mxfp8", STEPFUSE_U8, 32, 1, 0},             // of squares, once per row
+      {"mxfp8-rceil", STEPFUSE_U8, 32, 1, 0}        //
   };
   size_t i;
   for (i = 0; i < sizeof all / sizeof *all; ++i) test(&all[i]);

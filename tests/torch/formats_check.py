@@ -1,7 +1,7 @@
-"""Compares moments in formats and MXFP8 copies bit for bit with torchao on the CPU in eager mode: AdamW's weights, codes
-and scales. Compares copies in 128x128 blocks, and MXFP8 rounded up, with TransformerEngine's rules in PyTorch.
+"""Compares moments in formats and MXFP8 and NVFP4 copies bit for bit with torchao on the CPU in eager mode: AdamW's weights,
+codes and scales. Compares copies in 128x128 blocks, and MXFP8 rounded up, with TransformerEngine's rules in PyTorch.
 
-    tests/torch/formats_check.py [--steps N] [--backend cpu]
+    tests/torch/formats_check.py [--steps N] [--matrices N] [--backend cpu]
 
 Needs PyTorch, torchao and the Python package (PYTHONPATH). The formula is torchao's own, in its order of operations; decay rates
 are those whose powers are exact in f32, since torch rounds powers as its C library does; square roots are rounded
@@ -206,9 +206,114 @@ def check_blocks(dtype, how, steps, backend):
     return any(counts.values())
 
 
+def random_matrix(k, block):
+    """Matrix k of rows of whole blocks. Its squares have sizes of their own, and some of them zeros, subnormal numbers, a huge
+    number, an infinity or a NaN."""
+    random = torch.Generator().manual_seed(k)
+    draw = lambda low, high, *shape: torch.randint(low, high, shape, generator=random)  # noqa: E731
+    rows, columns = int(draw(1, 150)), block * int(draw(1, 9))
+    spread = int(draw(1, 60))
+    sizes = torch.exp2(draw(-spread, spread // 4 + 1, -(-rows // block), columns // block).float())
+    master = torch.randn(rows, columns, generator=random) * sizes.repeat_interleave(block, 0)[:rows].repeat_interleave(block, 1)
+    for share, value in ((2, 0.0), (3, None), (4, 3.0e38), (6, torch.inf), (6, -torch.inf), (6, torch.nan)):
+        if int(draw(0, share)):
+            continue
+        row, column = int(draw(0, rows)), int(draw(0, columns))
+        square = master[row // block * block:, column // block * block:][:block, :block]
+        if value is None:
+            square.copy_(torch.ldexp(square / square.abs().max().clamp(min=1e-30), torch.tensor(-int(draw(126, 145)))))
+        elif value == 0:
+            square.zero_()
+        else:
+            master[row, column] = value
+    return master
+
+
+def tiles_of(master, side):
+    """The squares of a matrix as rows of side * side elements, and what makes a matrix of such rows."""
+    rows, columns = master.shape
+    padded = torch.nn.functional.pad(master, (0, 0, 0, -rows % side))
+    tiles = padded.unflatten(0, (-1, side)).unflatten(2, (-1, side)).transpose(1, 2)
+    return tiles.flatten(2).flatten(0, 1), lambda flat: flat.view(*tiles.shape).transpose(1, 2).flatten(2).flatten(0, 1)[:rows]
+
+
+def torchaos_squares(mode):
+    """torchao's to_mx, for which a square is one block."""
+    from torchao.prototype.mx_formats.config import ScaleCalculationMode
+    from torchao.prototype.mx_formats.mx_tensor import to_mx
+
+    def scaled(master, dtype):
+        flat, back = tiles_of(master, 32)
+        with wide_log2():
+            scales, codes = to_mx(flat.contiguous(), dtype, 1024, ScaleCalculationMode[mode])
+        each = back(scales.view(torch.uint8).repeat_interleave(1024, 1))
+        return each[:, ::32].contiguous(), back(codes).contiguous()
+
+    return scaled
+
+
+def torchaos_fours(master, of_tensor):
+    """Codes and scales of torchao's nvfp4_quantize. Its blocks have 16 elements: 8 of ours, and the largest of their square."""
+    from torchao.prototype.mx_formats.nvfp4_tensor import nvfp4_quantize
+
+    flat, back = tiles_of(master, 16)
+    most = back(flat.abs().amax(1, keepdim=True).expand_as(flat))
+    blocks = torch.cat([master.unflatten(1, (-1, 8)), most.unflatten(1, (-1, 8))], 2)
+    scales, codes = nvfp4_quantize(blocks.flatten(0, 1).contiguous(), 16, of_tensor)
+    return scales.view(len(master), -1)[:, ::2].contiguous(), codes[:, :4].reshape(len(master), -1)
+
+
+def check_squares(dtype, how, mode, count, backend):
+    """The differing codes and scales of MXFP8 copies in squares, compared with torchao's for `count` random matrices."""
+    name = {torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}[dtype]
+    masters = [random_matrix(k, 32) for k in range(count)]
+    copies = [torch.zeros_like(m, dtype=dtype) for m in masters]
+    scales = [torch.zeros(len(m), m.shape[1] // 32, dtype=torch.uint8) for m in masters]
+    step = Step("sgd", f"master model={name} copy-scale={how} on-nonfinite=propagate", backend)
+    step.bind([0] * count, weight=copies, master=masters, weight_scale=scales)
+    step.run([torch.zeros_like(m) for m in masters])
+    counts, peer = {"codes": 0, "scales": 0}, torchaos_squares(mode)
+    for master, code, scale in zip(masters, copies, scales):
+        theirs_scale, theirs = peer(master, dtype)
+        counts["codes"] += differing_codes(code, theirs)
+        counts["scales"] += differing(scale, theirs_scale)
+    print(f"{how} in {name} beside torchao's to_mx of squares, {count} matrices of {sum(m.numel() for m in masters)} elements; differing: "
+          + ", ".join(f"{what} {n}" for what, n in counts.items()))
+    return any(counts.values())
+
+
+def check_fours(how, count, backend):
+    """The same for NVFP4. torchao's own scale of the tensor is infinite or NaN if a weight is, and there the check gives it ours: 1.
+    Codes of a square with a NaN mean nothing, since its scale is NaN."""
+    masters = [random_matrix(k, 16) for k in range(count)]
+    copies = [torch.zeros(m.numel() // 8, dtype=torch.int32) for m in masters]
+    scales = [torch.zeros(len(m), m.shape[1] // 16, dtype=torch.float8_e4m3fn) for m in masters]
+    step = Step("sgd", f"master copy-scale={how} on-nonfinite=propagate", backend)
+    step.bind([0] * count, weight=copies, master=masters, weight_scale=scales)
+    step.init_state()
+    counts, given = {"codes": 0, "scales": 0, "scales of tensors": 0}, 0
+    for k in range(2):
+        step.run([torch.zeros_like(m) for m in masters])
+        for master, code, scale, ours in zip(masters, copies, scales, [step.state("copy_scale_inv", t) for t in range(count)]):
+            amax = master.abs().max()
+            is_usable = bool(amax.isfinite()) and amax >= 2.0**-108 and (how == "nvfp4" or k > 0)
+            of_tensor = amax / (448 * 6) if is_usable else torch.tensor(1.0)
+            given += not is_usable
+            theirs_scale, theirs = torchaos_fours(master, of_tensor)
+            nan = theirs_scale.isnan().repeat_interleave(8, 1)
+            code = code.view(torch.uint8).view(len(master), -1)
+            counts["codes"] += int(((code != theirs) & ~nan).sum())
+            counts["scales"] += differing_codes(scale, theirs_scale)
+            counts["scales of tensors"] += float(of_tensor) != ours
+    print(f"{how} beside torchao's nvfp4_quantize, 2 steps of {count} matrices of {sum(m.numel() for m in masters)} elements; "
+          f"{given} were given the tensor's scale 1; differing: " + ", ".join(f"{what} {n}" for what, n in counts.items()))
+    return any(counts.values())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--matrices", type=int, default=100, help="for copies in squares (mxfp8, nvfp4)")
     parser.add_argument("--backend", default="cpu")
     a = parser.parse_args()
     failed = False
@@ -220,6 +325,10 @@ def main():
                                   ("mx-rceil", rceil, "torchao's to_mx")):
             if peer is not None:
                 failed |= check_copies(dtype, how, peer, called, a.steps, a.backend)
+        for how, mode in (("mxfp8", "FLOOR"), ("mxfp8-rceil", "RCEIL")) if floor else ():
+            failed |= check_squares(dtype, how, mode, a.matrices, a.backend)
+    for how in ("nvfp4", "nvfp4-delayed") if floor else ():
+        failed |= check_fours(how, a.matrices, a.backend)
     try:
         from torchao.optim import AdamW4bit, AdamW8bit, AdamWFp8
     except ImportError as e:

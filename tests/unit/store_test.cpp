@@ -46,6 +46,11 @@ TEST_CASE("--store and the older options give the same value, and so the same st
        {{"master", "f32"}, {"model", "f8e4m3"}, {"copy-scale", "mx-rceil"}}},
       {"weight=f8e5m2+f32:block128",
        {{"master", "f32"}, {"model", "f8e5m2"}, {"copy-scale", "block128"}}},
+      {"weight=mxfp8", {{"master", "f32"}, {"model", "f8e4m3"}, {"copy-scale", "mxfp8"}}},
+      {"weight=f8e5m2:mxfp8-rceil",
+       {{"master", "f32"}, {"model", "f8e5m2"}, {"copy-scale", "mxfp8-rceil"}}},
+      {"weight=nvfp4", {{"master", "f32"}, {"copy-scale", "nvfp4"}}},
+      {"weight=nvfp4-delayed", {{"master", "f32"}, {"copy-scale", "nvfp4-delayed"}}},
       {"weight=f8e4m3:delayed",
        {{"master", "f32"}, {"model", "f8e4m3"}, {"copy-scale", "delayed"}}},
       {"moments=bf16", {{"moments", "bf16"}}},
@@ -100,7 +105,8 @@ TEST_CASE("--store refuses what it cannot do, and says what it can") {
   CHECK(has(refusal("grad=f16"), "option --grad"));
   CHECK(has(refusal("master=f32"), "weight=bf16+f32"));
   CHECK(has(refusal("weight@100=bf16"), "leave out '@'"));
-  CHECK(has(refusal("weight=i8+f32"), "weights are stored as f32, or as f16, bf16"));
+  CHECK(has(refusal("weight=i8+f32"), "weights are stored as f32, as f16, bf16, f8e4m3, f8e5m2, "));
+  CHECK(has(refusal("weight=i8+f32"), "as in weight=mxfp8"));
   CHECK(has(refusal("weight=bf16+ecc16"), "f32, remainder or ecc24"));
   CHECK(has(refusal("weight=f8e4m3:largest"), "block128-f32"));
   CHECK(has(refusal("exp_avg=fp9"), "there is no format 'fp9'"));
@@ -108,6 +114,15 @@ TEST_CASE("--store refuses what it cannot do, and says what it can") {
                        doctest::Contains("adamw has exp_avg, exp_avg_sq"), Error);
   CHECK_THROWS_WITH_AS(make_recipe("adamw", stored("exp_avg@100=bf16")),
                        doctest::Contains("leave out '@'"), Error);
+  CHECK_THROWS_WITH_AS(
+      make_recipe("adamw", stored("weight=f8e4m3:nvfp4")),
+      doctest::Contains(".copy_scale = nvfp4 decides the type of the copies; leave out"), Error);
+  CHECK_THROWS_WITH_AS(make_recipe("adamw", {.copy_scale = CopyScale("nvfp4")}),
+                       doctest::Contains("copies of f32 masters; add .master = f32"), Error);
+  CHECK_THROWS_WITH_AS(make_recipe("adamw", stored("weight=mxfp8,moments=fp8")),
+                       doctest::Contains(".copy_scale = mxfp8"), Error);
+  CHECK_THROWS_WITH_AS(make_recipe("adafactor", stored("weight=mxfp8")),
+                       doctest::Contains("take another .copy_scale"), Error);
   CHECK_THROWS_WITH_AS(make_recipe("adamw", stored("weight=bf16:current")),
                        doctest::Contains("8-bit copies"), Error);
 }
