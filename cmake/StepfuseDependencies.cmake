@@ -2,6 +2,13 @@
 # lacks, at pinned commits; `pip install .` sets it.
 option(STEPFUSE_FETCH "Fetch fmt, oneTBB, xxHash, nlohmann-json and CLI11 if the system lacks them" OFF)
 
+find_path(STEPFUSE_XXHASH xxhash.h)
+if(STEPFUSE_XXHASH)
+  include_directories(SYSTEM ${STEPFUSE_XXHASH})
+elseif(NOT STEPFUSE_FETCH)
+  message(FATAL_ERROR "xxhash.h was not found: install libxxhash-dev, or configure with -DSTEPFUSE_FETCH=ON")
+endif()
+
 if(NOT STEPFUSE_FETCH)
   find_package(fmt REQUIRED)
   find_package(TBB REQUIRED)
@@ -59,7 +66,6 @@ if(STEPFUSE_CLI)
   endif()
 endif()
 
-find_path(STEPFUSE_XXHASH xxhash.h)
 if(NOT STEPFUSE_XXHASH)
   stepfuse_fetch(xxHash https://github.com/Cyan4973/xxHash.git bbb27a5efb85b92a0486cf361a8635715a53f6ba SOURCE_SUBDIR none)  # 0.8.2
   include_directories(SYSTEM ${xxhash_SOURCE_DIR})

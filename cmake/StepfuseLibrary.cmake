@@ -1,7 +1,22 @@
-# The library as others link it: the layers' objects as one archive, stepfuse::static, and as one
-# shared object, stepfuse::shared. stepfuse::stepfuse is one of them. Where this is a subproject there
-# is only that one, by BUILD_SHARED_LIBS, so that a parent builds nothing twice.
+# The library as others link it: the layers' objects as one archive, stepfuse::static, and as one shared object, stepfuse::shared.
+# stepfuse::stepfuse is one of them. A subproject builds only that one, by BUILD_SHARED_LIBS, so that a parent builds nothing twice.
 include(GNUInstallDirs)
+set(STEPFUSE_LIBRARIES "" CACHE STRING "Libraries to build: static, shared, or both as a list; empty for the default")
+set(stepfuse_kinds ${STEPFUSE_LIBRARIES})
+if(NOT stepfuse_kinds)
+  if(PROJECT_IS_TOP_LEVEL)
+    set(stepfuse_kinds static shared)
+  elseif(BUILD_SHARED_LIBS)
+    set(stepfuse_kinds shared)
+  else()
+    set(stepfuse_kinds static)
+  endif()
+endif()
+foreach(kind ${stepfuse_kinds})
+  if(NOT kind MATCHES "^(static|shared)$")
+    message(FATAL_ERROR "STEPFUSE_LIBRARIES: expected static, shared or \"static;shared\"; got '${kind}'")
+  endif()
+endforeach()
 
 # The C++ API promises nothing between minor versions; the C one is versioned by its symbols, too.
 set(stepfuse_soversion ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
@@ -26,11 +41,11 @@ function(stepfuse_product kind type)
   endif()
 endfunction()
 
-if(PROJECT_IS_TOP_LEVEL OR NOT BUILD_SHARED_LIBS)
+if("static" IN_LIST stepfuse_kinds)
   stepfuse_product(static STATIC)
   set(stepfuse_default static)
 endif()
-if(PROJECT_IS_TOP_LEVEL OR BUILD_SHARED_LIBS)
+if("shared" IN_LIST stepfuse_kinds)
   stepfuse_product(shared SHARED)
   set(stepfuse_default shared)
   set(map ${PROJECT_SOURCE_DIR}/cmake/stepfuse.map)

@@ -25,6 +25,7 @@ FILES = {
     "CMakeLists.txt": r"project\(stepfuse VERSION (\d+\.\d+\.\d+)",
     "runtime/include/stepfuse/version.h": r'STEPFUSE_VERSION_STRING "(\d+\.\d+\.\d+)"',
     "CITATION.cff": r"(?m)^version: (\d+\.\d+\.\d+)",
+    "tools/vcpkg/stepfuse/vcpkg.json": r'"version": "(\d+\.\d+\.\d+)"',
     "README.md": r"(?m)^Version (\d+\.\d+\.\d+)",
     "docs/embedding.md": r"stepfuse_(\d+\.\d+\.\d+)_amd64\.deb",
 }

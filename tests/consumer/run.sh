@@ -94,8 +94,13 @@ case $mode in
     grep -q '^CMAKE_BUILD_TYPE:[A-Z]*=$' "$work/plain/CMakeCache.txt" || fail "the parent's build type was changed"
     ! grep -q -e -Werror "$work/plain/build.ninja" || fail "a consumer's compiler gets -Werror"
     ! grep -q -e cmake_pch "$work/plain/build.ninja" || fail "a consumer's build precompiles headers"
-    configure add_subdirectory "$work/strict" "${options[@]}"
+    configure add_subdirectory "$work/strict" "${options[@]}" -DSTEPFUSE_LIBRARIES=shared
     grep -q -e -Werror "$work/strict/build.ninja" || fail "STEPFUSE_WERROR=ON does nothing"
+    ! grep -q libstepfuse.a "$work/strict/build.ninja" || fail "STEPFUSE_LIBRARIES=shared builds the static library"
+    grep -q libstepfuse.a "$work/plain/build.ninja" || fail "a subproject is not the static library"
+    said=$(configure add_subdirectory "$work/wrong" -DSTEPFUSE_LIBRARIES=dynamic 2>&1) && fail "STEPFUSE_LIBRARIES=dynamic is accepted"
+    said=$(tr -s ' \n' ' ' <<<"$said")
+    [[ $said == *"expected static, shared"*"got 'dynamic'"* ]] || fail "a wrong STEPFUSE_LIBRARIES is not explained: $said"
     ;;
   add_subdirectory) run_consumer add_subdirectory "${options[@]}" ;;
   parent)
