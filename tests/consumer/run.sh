@@ -81,9 +81,12 @@ case $mode in
       said=$(echo '#include <stepfuse/stepfuse.hpp>' | LC_ALL=C $compiler -std=c++17 -fsyntax-only "${includes[@]}" -x c++ - 2>&1) &&
         fail "the headers compile as C++17"
       [[ $said == *"stepfuse needs C++20"* ]] || fail "the headers do not say that they need C++20: $said"
-      for header in "$source"/*/include/stepfuse/*.h*; do # each by itself
-        echo "#include <stepfuse/${header##*/}>" | $compiler -std=c++20 "${warnings[@]}" "${includes[@]}" -x c++ -
-      done
+      lines=$(cd "$source" && basename -a */include/stepfuse/*.h* | sed 's:.*:#include <stepfuse/&>:')
+      compile_lines() { $compiler -std=c++20 "${warnings[@]}" "${includes[@]}" -x c++ -; }
+      compile_lines <<<"$lines"
+      # Which headers a header includes is the same for each compiler.
+      [[ $compiler == g++ ]] || continue
+      while read -r line; do compile_lines <<<"$line"; done <<<"$lines"
     done
     gcc -std=c99 "${warnings[@]}" "${includes[@]}" "$here/main.c"
     ;;
