@@ -289,7 +289,7 @@ def check_fours(how, count, backend):
     copies = [torch.zeros(m.numel() // 8, dtype=torch.int32) for m in masters]
     scales = [torch.zeros(len(m), m.shape[1] // 16, dtype=torch.float8_e4m3fn) for m in masters]
     step = Step("sgd", f"master copy-scale={how} on-nonfinite=propagate", backend)
-    step.bind([0] * count, weight=copies, master=masters, weight_scale=scales)
+    step.bind([0] * count, master=masters, weight=copies, weight_scale=scales)  # the first one's shape is the parameter's
     step.init_state()
     counts, given = {"codes": 0, "scales": 0, "scales of tensors": 0}, 0
     for k in range(2):
