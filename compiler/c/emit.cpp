@@ -275,7 +275,7 @@ class Emitter {
   void emit_lane() {
     out_.line(plan_.has_rows
                   ? "const uint64_t lane = (chunk->begin % tensor->columns + i) % SF_LANES;"
-                  : "const uint64_t lane = (tensor->offset + chunk->begin + i) % SF_LANES;");
+                  : "const uint64_t lane = (chunk->begin + i) % SF_LANES;");
   }
   void emit_combine(const plan::Combine& c) {
     const plan::Reduction& r = plan_.reduction(c.reduction);

@@ -250,9 +250,8 @@ class Interpreter {
       const StepTensor& tensor = data_.tensors[t];
       uint64_t begin = 0;
       while (begin < tensor.size) {
-        uint64_t position =
-            // Position within the unit that is cut into pieces: the tensor, or one of its rows.
-            tensor.offset + begin;
+        // Position within the unit that is cut into pieces: the tensor, or one of its rows.
+        uint64_t position = begin;
         uint64_t end = tensor.size;
         if (has_rows_) {
           line_ = begin / tensor.column_count();

@@ -12,6 +12,8 @@ using Philox = std::array<uint32_t, 4>;
 inline constexpr uint32_t kPhiloxMultipliers[2] = {0xd2511f53, 0xcd9e8d57};
 inline constexpr uint32_t kPhiloxWeyl[2] = {0x9e3779b9, 0xbb67ae85};
 inline constexpr int kPhiloxRounds = 10;
+// Elements whose numbers are one result of Philox. Shards begin at multiples of them.
+inline constexpr int kDrawnTogether = 4;
 
 constexpr Philox philox(Philox c, uint64_t key) {
   auto k0 = static_cast<uint32_t>(key);

@@ -197,10 +197,16 @@ std::vector<std::vector<Shard>> gather_shards(const Step& step, const Layout& wh
     shards[rank].assign(begin, begin + static_cast<std::ptrdiff_t>(counts[rank]));
     for (const Shard& s : shards[rank]) {
       uint64_t size = s.tensor < whole.size() ? whole.tensors()[s.tensor].elements : 0;
-      if (s.tensor < whole.size() && s.offset <= size && s.size <= size - s.offset) continue;
-      refuse(fmt::format(
-          "rank {} has elements {} to {} of tensor {}, which the whole layout does not have", rank,
-          s.offset, s.offset + s.size, s.tensor));
+      if (s.tensor >= whole.size() || s.offset > size || s.size > size - s.offset) {
+        refuse(fmt::format(
+            "rank {} has elements {} to {} of tensor {}, which the whole layout does not have",
+            rank, s.offset, s.offset + s.size, s.tensor));
+      }
+      if (s.size == 0 || s.offset % kPieceElements == 0) continue;
+      refuse(
+          fmt::format("rank {} has a shard of '{}' that begins at element {}: cut shards at "
+                      "multiples of {}",
+                      rank, whole.tensors()[s.tensor].name, s.offset, kPieceElements));
     }
   }
   return shards;

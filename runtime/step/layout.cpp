@@ -5,7 +5,7 @@
 
 #include <stepfuse/stepfuse.hpp>
 
-#include "ir/semantics/reduction.hpp"
+#include "ir/semantics/random.hpp"
 
 namespace stepfuse {
 namespace {
@@ -27,9 +27,9 @@ void Layout::check(const TensorSpec& t) const {
   if (t.group < 0 || t.group >= kMaxGroups) {
     fail(fmt::format("group {} is not in 0 … {}", t.group, kMaxGroups - 1));
   }
-  if (t.offset % kPieceElements != 0 || t.offset > kMaxElements) {
-    fail(fmt::format("offset {} is not a multiple of {}: cut shards there", t.offset,
-                     kPieceElements));
+  if (t.offset % kDrawnTogether != 0 || t.offset > kMaxElements) {
+    fail(fmt::format("offset {} is not a multiple of {}, as random numbers need: cut shards there",
+                     t.offset, kDrawnTogether));
   }
   if (t.full_elements > kMaxElements) {
     fail(

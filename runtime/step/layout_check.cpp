@@ -8,9 +8,9 @@
 
 #include <stepfuse/printer.hpp>
 
-#include "compiler/abi.hpp"
 #include "compiler/signature.hpp"
 #include "ir/program/verifier.hpp"
+#include "ir/semantics/random.hpp"
 
 namespace stepfuse {
 namespace {
@@ -92,6 +92,7 @@ void LayoutCheck::add(const TensorSpec& spec, size_t index) {
   check_flags(spec, index);
   TensorShape shape = shape_of(spec.elements, spec.column_count());
   if (!matrix_.empty() && spec.elements != 0) check_blocks(spec, index);
+  check_block_cut(spec, index);
   for (const Counted& c : matrix_) {
     if (spec.elements != 0) check_whole(c.at, spec, index);
     uint64_t count = c.count + tile_count(c.at, shape);
@@ -126,6 +127,17 @@ void LayoutCheck::check_flags(const TensorSpec& spec, size_t index) const {
          counted ? "updated" : "counted", program_->name);
 }
 
+// Checks that a shard begins where a block begins.
+void LayoutCheck::check_block_cut(const TensorSpec& spec, size_t index) const {
+  uint64_t block = block_in(spec);
+  if (spec.offset % block == 0) return;
+  refuse(
+      spec, index,
+      "is a shard that begins within a block, and step @{} has values per {} elements: cut it at "
+      "multiples of them",
+      program_->name, block);
+}
+
 // Checks that a shard consists of whole rows, columns or squares, for a granularity of the program.
 void LayoutCheck::check_whole(Granularity g, const TensorSpec& spec, size_t index) const {
   uint64_t columns = spec.column_count();
@@ -138,22 +150,21 @@ void LayoutCheck::check_whole(Granularity g, const TensorSpec& spec, size_t inde
            program_->name);
   }
   if (g.rows == 1) {
-    refuse(spec, index,
-           "is a shard that ends within a row, and step @{} has per-row values: cut shards where "
-           "both a row of {} and a piece of 16,384 elements begin",
-           program_->name, columns);
+    refuse(
+        spec, index,
+        "is a shard that ends within a row, and step @{} has per-row values: cut it at multiples "
+        "of {} elements",
+        program_->name, std::lcm(columns, uint64_t{kDrawnTogether}));
   }
   refuse(spec, index,
          "is a shard that is cut within {} rows of {}, and step @{} has values of squares of them: "
          "cut it at multiples of {} elements",
-         g.rows, columns, program_->name,
-         std::lcm(static_cast<uint64_t>(g.rows) * columns, uint64_t{abi::kPieceElements}));
+         g.rows, columns, program_->name, static_cast<uint64_t>(g.rows) * columns);
 }
 
-// Checks that the rows are a multiple of the blocks, because a block must not cross a row. If a tensor
-// lacks a buffer with one value per block, blocks inside of computations do not count for it.
-void LayoutCheck::check_blocks(const TensorSpec& spec, size_t index) const {
-  if (spec.row_count() < 2) return;
+// Returns the elements of the largest block that a tensor has. If it lacks a buffer with one value per
+// block, blocks inside of computations do not count for it.
+uint64_t LayoutCheck::block_in(const TensorSpec& spec) const {
   int32_t block = 1;
   bool lacks = false;
   for (const Buffer& b : program_->buffers) {
@@ -167,7 +178,14 @@ void LayoutCheck::check_blocks(const TensorSpec& spec, size_t index) const {
   for (const Inst& inst : program_->insts) {
     if (!lacks && !needs_rows(inst.type.at)) block = std::max(block, block_of(inst.type.at));
   }
-  if (spec.column_count() % static_cast<uint64_t>(block) == 0) return;
+  return static_cast<uint64_t>(block);
+}
+
+// Checks that the rows are a multiple of the blocks, because a block must not cross a row.
+void LayoutCheck::check_blocks(const TensorSpec& spec, size_t index) const {
+  if (spec.row_count() < 2) return;
+  uint64_t block = block_in(spec);
+  if (spec.column_count() % block == 0) return;
   refuse(spec, index,
          "has rows of {}, which are not a multiple of the blocks of {} in step @{} with per-row "
          "values: step such tensors separately, with f32 instead of the format",

@@ -24,6 +24,8 @@ class LayoutCheck {
  private:
   void check_flags(const TensorSpec& spec, size_t index) const;
   void check_blocks(const TensorSpec& spec, size_t index) const;
+  void check_block_cut(const TensorSpec& spec, size_t index) const;
+  uint64_t block_in(const TensorSpec& spec) const;
   void check_whole(Granularity g, const TensorSpec& spec, size_t index) const;
 
   const Program* program_;

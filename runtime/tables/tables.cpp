@@ -58,8 +58,9 @@ void StepTables::add(abi::Tensor tensor, const Signature& types) {
   bool has_rows = !lines.empty();
   auto number = static_cast<uint32_t>(tensors.size());
   for (uint64_t begin = 0; begin < tensor.size;) {
-    // Cut where pieces of the full tensor, or of its rows, begin.
-    uint64_t position = has_rows ? begin % tensor.columns : tensor.offset + begin;
+    // Cut where pieces of the tensor, or of its rows, begin: those of the full tensor if the offset is
+    // a multiple of a piece.
+    uint64_t position = has_rows ? begin % tensor.columns : begin;
     uint64_t left = has_rows ? tensor.columns - position : tensor.size;
     uint64_t to_border = kPieceElements - position % kPieceElements;
     auto length = static_cast<uint32_t>(std::min({to_border, left, tensor.size - begin}));

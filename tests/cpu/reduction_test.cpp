@@ -125,7 +125,8 @@ TEST_CASE("a tensor of every length around the borders of vectors, rows and piec
   }
 }
 
-TEST_CASE("a shard counts lanes and pieces from the full tensor") {
+TEST_CASE(
+    "a shard counts elements from the full tensor, and lanes and pieces from its own first one") {
   Builder b("shard");
   Value x = b.load(b.buffer("x", DType::f32, Access::in));
   Value sum = b.reduce(Op::reduce_add, x);

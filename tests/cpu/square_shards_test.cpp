@@ -20,7 +20,7 @@ using namespace stepfuse::testing;
 
 namespace {
 
-constexpr size_t kRows = 100, kColumns = 1024;
+constexpr size_t kRows = 100, kColumns = 384;
 
 // The scales of squares go to their own buffer and, once per row, to that of blocks.
 constexpr const char* kQuantize = R"(step @quantize {
@@ -109,7 +109,7 @@ TEST_CASE("squares: a shard that is cut within squares is refused with the sizes
     std::string message =
         message_of(ErrorKind::bind, [&] { quantize(side, {0, 16, kRows}, Device::cpu(1)); });
     CHECK(has(message,
-              fmt::format("tensor 0 'w' is a shard that is cut within {} rows of 1024", side)));
-    CHECK(has(message, fmt::format("at multiples of {} elements", side * 1024)));
+              fmt::format("tensor 0 'w' is a shard that is cut within {} rows of 384", side)));
+    CHECK(has(message, fmt::format("at multiples of {} elements", side * 384)));
   }
 }

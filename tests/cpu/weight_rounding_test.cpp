@@ -71,8 +71,12 @@ TEST_CASE("shards, devices, threads and forms: a weight is rounded by its own ra
   Layout shards;
   shards.add({.elements = kPiece, .id = 3})
       .add({.elements = kSize - kPiece, .offset = kPiece, .id = 3});
+  // FSDP2 cuts between rows, not between pieces.
+  Layout rows;
+  uint64_t row = 4 * 1013;
+  rows.add({.elements = row, .id = 3}).add({.elements = kSize - row, .offset = row, .id = 3});
   for (const Device& device : {Device::interpreter(), Device::cpu(1), Device::cpu(3)}) {
-    for (const Layout& layout : {whole(), shards}) {
+    for (const Layout& layout : {whole(), shards, rows}) {
       for (Form form : {Form::fused, Form::unfused}) {
         Run run(layout, device, form);
         run.run(3);

@@ -271,6 +271,19 @@ TEST_CASE("ranks that differ are told which") {
   });
   for (const std::string& s : said)
     CHECK(s.find("belong to two ranks: give each element to one rank") != std::string::npos);
+  // A step takes shards that are cut at any four elements, but then its pieces differ from one device's.
+  said = on_ranks(2, [&](Collectives& ranks) {
+    std::vector<Shard> all = cut(1)[0], mine = all;
+    uint64_t size = all[0].size, four = 4;
+    mine[0] = ranks.rank() == 0 ? Shard{0, 0, four} : Shard{0, four, size - four};
+    if (ranks.rank() == 1) mine.resize(1);
+    Trainer t(model, mine, Clip::l2);
+    PieceExchange(*t.step, whole_layout(), ranks);
+  });
+  for (const std::string& s : said) {
+    CHECK(s ==
+          "rank 1 has a shard of 't0' that begins at element 4: cut shards at multiples of 16384");
+  }
 }
 
 namespace {

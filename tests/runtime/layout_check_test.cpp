@@ -110,3 +110,17 @@ TEST_CASE("12,500 tensors that are appended one by one take no longer than one l
             "@no"));
   CHECK(step.layout().size() == 12502);
 }
+
+TEST_CASE("a shard begins where a block begins") {
+  Program blocks = make_recipe("adamw", {.moments = "int8", .moments_below = 1000});
+  auto step_of = [&](TensorSpec shard) {
+    Layout layout;
+    layout.add(std::move(shard));
+    return Step(blocks, layout, Device::interpreter());
+  };
+  step_of({.elements = 64, .offset = 96, .full_elements = 4096});
+  step_of({.elements = 64, .offset = 100, .full_elements = 900});  // which keeps f32 moments
+  CHECK(has(message_of(ErrorKind::bind,
+                       [&] { step_of({.elements = 64, .offset = 100, .full_elements = 4096}); }),
+            "begins within a block, and step @adamw has values per 32 elements"));
+}

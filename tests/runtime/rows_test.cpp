@@ -113,7 +113,7 @@ TEST_CASE("a shard of a step with values of rows has whole rows") {
   CHECK(
       has(message_of(ErrorKind::bind,
                      [&] { step_of({.elements = 7616, .offset = 16384, .full_elements = 24000}); }),
-          "cut shards where both a row of 24000 and a piece of 16,384 elements begin"));
+          "cut it at multiples of 24000 elements"));
   step_of({.elements = 16384, .offset = 16384, .full_elements = 65536, .columns = 4096});
 }
 

@@ -274,7 +274,7 @@ typedef struct stepfuse_tensor {
   const char* name;   ///< for messages; may be NULL
   uint64_t elements;  ///< 0 is allowed
   int32_t group;      ///< parameter group, from 0
-  uint64_t offset;    ///< of a shard in the full tensor, a multiple of 16,384 elements
+  uint64_t offset;    ///< of a shard in the full tensor: a multiple of 4 and of the step's blocks
   int32_t uncounted;  ///< the word for counted = 0 before there was `counted`; leave it 0
   int32_t frozen;     ///< the word for updated = 0 before there was `updated`; leave it 0
   const stepfuse_storage* storage;  ///< for buffers that the step declares with several dtypes

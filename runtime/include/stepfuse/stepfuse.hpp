@@ -196,7 +196,8 @@ struct TensorSpec {
   uint64_t elements = 0;  ///< 0 is allowed
   int group = 0;          ///< parameter group, from 0
   /// Position of a shard's first element in the full tensor, in elements; 0 for whole tensors. It must be a
-  /// multiple of 16,384, so that all shards together give one device's bits.
+  /// multiple of 4 and of each block that the step has. With multiples of 16,384, a PieceExchange gives norms
+  /// with one device's bits.
   uint64_t offset = 0;
   /// Elements of the full tensor, for steps that use element counts. 0 means that the full tensor ends where
   /// this one ends; such a step then refuses a shard with an offset.
