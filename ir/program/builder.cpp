@@ -240,6 +240,32 @@ void Builder::write(StateRef state, Value v, Value predicate) {
   append(inst, "");
 }
 
+void Builder::insert(const Program& step, std::map<std::string, Value>& values) {
+  std::vector<Value> own;
+  for (ValueId v = 0; v < step.size(); ++v) {
+    Inst inst = step[v];
+    auto slot = static_cast<size_t>(inst.slot);
+    if (inst.op == Op::load || inst.op == Op::arg) {
+      own.push_back(
+          values.at(inst.op == Op::load ? step.buffers[slot].name : step.args[slot].name));
+      continue;
+    }
+    for (int i = 0; i < inst.arity(); ++i) {
+      ValueId& operand = inst.operands[static_cast<size_t>(i)];
+      operand = own[static_cast<size_t>(operand)].id;
+    }
+    if (inst.op == Op::store) {
+      values[step.buffers[slot].name] = {this, inst.operands[0]};
+      own.emplace_back();
+      continue;
+    }
+    bool is_elementwise = !is_effect(inst.op) && !is_folded(inst) && !reads_table(inst.op);
+    check_internal(is_elementwise && inst.op != Op::read,
+                   "a step that is inserted has elementwise code only");
+    own.push_back(append(inst, step.names[static_cast<size_t>(v)]));
+  }
+}
+
 Program Builder::finish() {
   verify(program_);
   return std::move(program_);

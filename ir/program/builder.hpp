@@ -9,6 +9,7 @@
 //   Program p = b.finish();
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -87,6 +88,10 @@ class Builder {
   void stage(std::string name);  // marks the start of a classic stage, for the unfused form
   void store(BufferRef buffer, Value v, Value predicate = {});
   void write(StateRef state, Value v, Value predicate = {});
+
+  // Appends the code of a step that is elementwise. `values` are what it loads and its arguments, by name; what
+  // it stores is added to them.
+  void insert(const Program& step, std::map<std::string, Value>& values);
 
   // Verifies and returns the program. The builder must not be used afterwards.
   Program finish();

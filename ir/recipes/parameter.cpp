@@ -38,7 +38,7 @@ void load_parameter(Context& c, Parameter& p) {
 namespace {
 
 // As optimi and others do it: the step is added to what earlier ones left, and the sum to the weight.
-Value store_compensated(Context& c, const Parameter& p, Value new_weight) {
+Value store_compensated(Context& c, Parameter& p, Value new_weight) {
   DType dtype = c.settings.model;
   auto rounded = [&](Value v) { return c.b.cast(c.b.cast(v, dtype), DType::f32); };
   Value step = (new_weight - c.weight).named("w_step");
@@ -48,12 +48,14 @@ Value store_compensated(Context& c, const Parameter& p, Value new_weight) {
   c.b.store(p.weight, stored, c.applied);
   Value lost = rounded(c.weight - c.b.cast(stored, DType::f32)).named("w_lost");
   c.update(p.compensation, (all + lost).named("kahan_new"));
+  p.new_weight = sum;
+  p.carried = all;
   return sum;
 }
 
 }  // namespace
 
-Value store_parameter(Context& c, const Parameter& p, Value new_weight) {
+Value store_parameter(Context& c, Parameter& p, Value new_weight) {
   if (c.settings.options.weight_rounding == WeightRounding::kahan) {
     return store_compensated(c, p, new_weight);
   }
@@ -61,6 +63,7 @@ Value store_parameter(Context& c, const Parameter& p, Value new_weight) {
     c.random = {c.seed().id, c.count().id};
   }
   c.b.store(c.weight_buffer, new_weight, c.applied);
+  p.new_weight = new_weight;
   return new_weight;
 }
 

@@ -10,13 +10,15 @@ struct Parameter {
   BufferRef weight;  // inout; with master weights the copy, out
   BufferRef master;
   Kept compensation;  // what rounding took from the weights, with WeightRounding::kahan
+  Value new_weight;   // f32, before it is rounded or encoded; unset until it is stored
+  Value carried;      // f32, with WeightRounding::kahan: the compensation and the step
 };
 
 // A weight that the step reads only has neither master nor copy.
 Parameter declare_parameter(Context& c, Access access);
 void load_parameter(Context& c, Parameter& p);
 // Returns the new weight in f32, with what of it is kept beside the weight.
-Value store_parameter(Context& c, const Parameter& p, Value new_weight);
+Value store_parameter(Context& c, Parameter& p, Value new_weight);
 void update_ema(Context& c, Value new_weight);
 void store_copy(Context& c, const Parameter& p, Value new_weight);
 void zero_gradient(Context& c, const Gradient& g);

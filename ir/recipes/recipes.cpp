@@ -15,6 +15,7 @@
 #include "ir/recipes/accumulate.hpp"
 #include "ir/recipes/centralize.hpp"
 #include "ir/recipes/guard.hpp"
+#include "ir/recipes/layers.hpp"
 #include "ir/recipes/loss_scale.hpp"
 #include "ir/recipes/parameter.hpp"
 #include "ir/recipes/settings.hpp"
@@ -179,6 +180,7 @@ Program make_step(const Formula& formula, const RecipeOptions& options) {
   close_window(c, verdict);
   Parameter parameter;
   if (reads) parameter = declare_parameter(c, updates ? Access::inout : Access::in);
+  Value unclipped = gradient.value;
   measure_norm(c, gradient, verdict);
   if (settings.clips_rows()) {
     c.stage("clip");
@@ -202,6 +204,7 @@ Program make_step(const Formula& formula, const RecipeOptions& options) {
   zero_gradient(c, gradient);
   update_loss_scale(c, verdict);
   report(c, verdict);
+  report_layers(c, unclipped, parameter);
   return with_moments(with_weights(b.finish(), c), c);
 }
 

@@ -1,5 +1,7 @@
 // Step: one compiled step over a list of tensors, run with the addresses that a walk found.
+#include <exception>
 #include <string>
+#include <utility>
 
 #include "python/core/allocator.hpp"
 #include "python/core/capsule.hpp"
@@ -334,29 +336,90 @@ PyObject* step_numbers(PyObject* self, PyObject* args) {
   });
 }
 
+// Fills in the reports of the newest finished step. Returns false if there is none.
+bool read_stats(const Step& step, bool wait, stepfuse_stream stream) {
+  stepfuse_stats* stats = step.stats.get();
+  int32_t found = 0;
+  if (wait) {
+    check_unlocked([&] { return stepfuse_step_stats(step.handle.get(), stream, stats, &found); });
+  } else {
+    check(stepfuse_step_latest(step.handle.get(), stats, &found));
+  }
+  return found != 0;
+}
+
+Ref numbers_of(const stepfuse_stats* stats) {
+  Ref result = checked(PyDict_New());
+  for (size_t i = 0; i < stepfuse_stats_count(stats); ++i) {
+    const char* name = stepfuse_stats_name(stats, i);
+    double value = 0;
+    check(stepfuse_stats_get(stats, name, &value));
+    checked(PyDict_SetItemString(result.get(), name, checked(PyFloat_FromDouble(value)).get()));
+  }
+  return result;
+}
+
 PyObject* step_stats(PyObject* self, PyObject* args) {
   return guarded([&] {
     int wait = 0;
     PyObject* stream = nullptr;
     if (PyArg_ParseTuple(args, "pO:stats", &wait, &stream) == 0) throw Raised();
     const Step& step = self_of<Step>(self);
-    stepfuse_stats* stats = step.stats.get();
-    stepfuse_stream handle = to_address(stream);
-    int32_t found = 0;
-    if (wait != 0) {
-      check_unlocked([&] { return stepfuse_step_stats(step.handle.get(), handle, stats, &found); });
-    } else {
-      check(stepfuse_step_latest(step.handle.get(), stats, &found));
-    }
-    if (found == 0) return none();
+    if (!read_stats(step, wait != 0, to_address(stream))) return none();
+    return numbers_of(step.stats.get());
+  });
+}
+
+PyObject* step_lists(PyObject* self, PyObject* args) {
+  return guarded([&] {
+    int wait = 0;
+    PyObject* stream = nullptr;
+    if (PyArg_ParseTuple(args, "pO:lists", &wait, &stream) == 0) throw Raised();
+    const Step& step = self_of<Step>(self);
+    if (!read_stats(step, wait != 0, to_address(stream))) return none();
+    const stepfuse_stats* stats = step.stats.get();
     Ref result = checked(PyDict_New());
-    for (size_t i = 0; i < stepfuse_stats_count(stats); ++i) {
-      const char* name = stepfuse_stats_name(stats, i);
-      double value = 0;
-      check(stepfuse_stats_get(stats, name, &value));
-      checked(PyDict_SetItemString(result.get(), name, checked(PyFloat_FromDouble(value)).get()));
+    for (size_t i = 0; i < stepfuse_stats_list_count(stats); ++i) {
+      const char* name = stepfuse_stats_list_name(stats, i);
+      const double* values = nullptr;
+      size_t count = 0;
+      check(stepfuse_stats_list(stats, name, &values, &count));
+      Ref list = checked(PyList_New(0));
+      for (size_t v = 0; v < count; ++v) {
+        checked(PyList_Append(list.get(), checked(PyFloat_FromDouble(values[v])).get()));
+      }
+      checked(PyDict_SetItemString(result.get(), name, list.get()));
     }
     return result;
+  });
+}
+
+// The reports of a history. The callback must not throw.
+struct History {
+  uint64_t first = 0;
+  Ref list;
+  std::exception_ptr failure;
+};
+
+void add_to_history(void* user, const stepfuse_stats* stats) {
+  auto& history = *static_cast<History*>(user);
+  if (history.failure || stepfuse_stats_index(stats) < history.first) return;
+  try {
+    Ref index = checked(PyLong_FromUnsignedLongLong(stepfuse_stats_index(stats)));
+    Ref entry = checked(PyTuple_Pack(2, index.get(), numbers_of(stats).get()));
+    checked(PyList_Append(history.list.get(), entry.get()));
+  } catch (...) {
+    history.failure = std::current_exception();
+  }
+}
+
+PyObject* step_history(PyObject* self, PyObject* first) {
+  return guarded([&] {
+    History history{PyLong_AsUnsignedLongLong(first), checked(PyList_New(0)), {}};
+    if (PyErr_Occurred() != nullptr) throw Raised();
+    check(stepfuse_step_history(self_of<Step>(self).handle.get(), add_to_history, &history));
+    if (history.failure) std::rethrow_exception(history.failure);
+    return std::move(history.list);
   });
 }
 
@@ -392,6 +455,11 @@ PyMethodDef step_methods[] = {
      "its "
      "place on the device"},
     {"stats", step_stats, METH_VARARGS, "stats(wait, stream): the newest finished step's reports"},
+    {"lists", step_lists, METH_VARARGS,
+     "lists(wait, stream): its reports with a value per group or tensor"},
+    {"history", step_history, METH_O,
+     "history(first): number and reports of the finished steps from that number on, as far as they "
+     "are kept; does not wait"},
     {}};
 PyType_Slot step_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(step_new)},

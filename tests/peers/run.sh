@@ -12,13 +12,13 @@ source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(cd "${1:?a build folder}" && pwd)
 lightning=""
 [[ ${2:-} == --lightning ]] && lightning=$(cd "${3:?a checkout of Lightning}" && pwd)
-accelerate_version=1.15.0 transformers_version=5.23.0 lightning_version=2.6.6 megatron_version=0.16.1 torchtitan_version=0.3.0
+accelerate_version=1.15.0 transformers_version=5.23.0 lightning_version=2.6.6 megatron_version=0.16.1 torchtitan_version=0.3.0 wandb_version=0.31.0
 
 bash "$source/tools/torch_env.sh" "$build/torch" || exit
 python=$build/torch/bin/python
 log=$(mktemp) && trap 'rm -f "$log"' EXIT
 if ! "$python" -m pip install --quiet "accelerate==$accelerate_version" "transformers==$transformers_version" \
-  "lightning==$lightning_version" "megatron-core==$megatron_version" "torchtitan==$torchtitan_version" \
+  "lightning==$lightning_version" "megatron-core==$megatron_version" "torchtitan==$torchtitan_version" "wandb==$wandb_version" \
   numba parameterized triton >"$log" 2>&1; then
   echo "skipped: the trainers cannot be installed: $(tail -1 "$log")"
   exit 3

@@ -96,3 +96,24 @@ def test_a_loss_scaler_of_the_optimizers_own_is_refused(patched, tmp_path):
         plugins=[MixedPrecision("16-mixed", "cpu", scaler=torch.amp.GradScaler("cpu"))])
     with pytest.raises(RuntimeError, match="does not allow for gradient clipping"):
         trainer.fit(Own(), torch.utils.data.DataLoader(batches(False), batch_size=None))
+
+
+def test_the_steps_reports_are_in_the_trainers_loggers(patched, tmp_path):
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason="tensorboard is not installed")
+    from lightning.pytorch.loggers import TensorBoardLogger
+
+    from stepfuse.torch.lightning import LogCallback
+
+    class Logged(Module):
+        def configure_optimizers(self):
+            self.real = stepfuse.torch.AdamW(self.net.named_parameters(), lr=0.05, max_norm=MAX_NORM, layer_norms=True)
+            return self.real
+
+    trainer = lightning.Trainer(
+        accelerator="cpu", max_epochs=1, accumulate_grad_batches=MICRO, log_every_n_steps=2, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False, logger=TensorBoardLogger(tmp_path), callbacks=[LogCallback(layers=True)])
+    trainer.fit(Logged(), torch.utils.data.DataLoader(batches(False), batch_size=None))
+    reader = events.EventAccumulator(trainer.logger.log_dir)
+    reader.Reload()
+    assert [event.step for event in reader.Scalars("optimizer/clip_rate")] == list(range(2, STEPS + 1, 2))
+    assert all(0 < event.value < 1 for event in reader.Scalars("optimizer/update_ratio/layers.0.weight"))

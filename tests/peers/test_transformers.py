@@ -129,3 +129,26 @@ def test_a_wrong_name_or_argument_is_refused(tmp_path):
         trained_by_name(tmp_path, "stepfuse_adam_w")
     with pytest.raises(ValueError, match="expected key=value, as in moments=dyn8; got 'dyn8'"):
         trained_by_name(tmp_path, "stepfuse_adamw", "dyn8")
+
+
+def test_the_steps_reports_are_in_the_trainers_logs(tmp_path):
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason="tensorboard is not installed")
+    net = Wrapped()
+    arguments = transformers.TrainingArguments(
+        str(tmp_path), use_cpu=True, bf16=True, per_device_train_batch_size=4, max_grad_norm=MAX_NORM, max_steps=STEPS, logging_steps=2,
+        report_to=["tensorboard"], save_strategy="no", disable_tqdm=True, optim="stepfuse_adamw",
+        optim_args="layer_norms=True,check_updates=True")
+    trainer = InOrder(net, arguments, train_dataset=Data(False))
+    stepfuse.torch.transformers.defer(trainer)
+    stepfuse.torch.transformers.log(trainer, layers=True)
+    trainer.train()
+    logged = [line for line in trainer.state.log_history if "loss" in line]
+    assert len(logged) == STEPS // 2
+    for line in logged:
+        assert line["optimizer/grad_norm"] == pytest.approx(line["grad_norm"])
+        assert 0 < line["optimizer/update_ratio"] < 1 and 0 <= line["optimizer/clip_rate"] <= 1
+        assert sum(name.startswith("optimizer/update_norm/") for name in line) == len(list(net.parameters()))
+    found = next(iter(tmp_path.rglob("events.out.*"))).parent
+    reader = events.EventAccumulator(str(found))
+    reader.Reload()
+    assert "train/optimizer/update_ratio" in reader.Tags()["scalars"]

@@ -18,6 +18,7 @@ from .built_in import *
 from .muon import Muon
 from .formula import Formula
 from .fused_adam import FusedAdam
+from .logger import StepLogger
 from .options import OptimizerOptions
 from .optimizers import ASGD, SGD, Adadelta, Adafactor, Adagrad, Adam, Adamax, AdamW, NAdam, RAdam, RMSprop, Rprop
 from .ranks import RankError
@@ -26,7 +27,7 @@ from .zero import ZeroRedundancyOptimizer
 
 __all__ = [
     *built_in.__all__, "ASGD", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Formula", "FusedAdam", "GradScaler",
-    "LossScaler", "Muon", "NAdam", "OptimizerOptions", "RAdam", "RMSprop", "RankError", "Rprop", "ZeroRedundancyOptimizer",
+    "LossScaler", "Muon", "NAdam", "OptimizerOptions", "RAdam", "RMSprop", "RankError", "Rprop", "StepLogger", "ZeroRedundancyOptimizer",
     "clip_grad_norm_", "clip_grad_value_", "patch_clipping"]
 
 

@@ -6,6 +6,7 @@ Binding is a transaction: if it fails, parts and state stay as they were, and th
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -39,6 +40,7 @@ COPIES_IN_BLOCKS = {f"copy-scale={way}" for way, scales in COPY_SCALES.items() i
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 PLAIN = Mode()
 MOST = 1 << 44  # elements that the library knows of
+NUMBERS_OF_BINDINGS = itertools.count(1)
 SAMPLES = {dtype: torch.empty(0, dtype=dtype) for dtype in DTYPES}
 INSIDE = [] if private.IS_PLAIN else list(SAMPLES.values())  # by which the walk finds where Python's tensors have torch's
 
@@ -62,6 +64,7 @@ class Binding:
         self.walk: Any = None
         self.gathered = Gathered()
         self.bound = False  # the walk is over what parts are bound to
+        self.number = 0  # of the binding, among those of all optimizers; a new binding counts its steps from 0
         self.measured = False
         self.ranks: Ranks | None = None
         self.meshes: dict[Any, Ranks] = {}  # of the parameters, where these have several
@@ -103,6 +106,7 @@ class Binding:
                 values.update(items)
                 state[key] = values
             raise
+        self.number = next(NUMBERS_OF_BINDINGS)
         self.bound = True
 
     def bind_parts(self) -> None:

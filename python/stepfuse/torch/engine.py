@@ -286,6 +286,13 @@ class Engine(Binding):
             found[-1]["first_nonfinite"] = self.find_first_nonfinite(found)
         return found[-1]
 
+    def history(self, seen: tuple[int, int]) -> tuple[tuple[int, int], list[dict[str, float]]]:
+        """Reports of the finished steps since `seen`, which is (0, 0) at first, and what to pass the next time. Does not wait."""
+        if not self.parts:
+            return seen, []
+        found = self.parts[-1].step.history(seen[1] if seen[0] == self.number else 0)
+        return (self.number, found[-1][0] + 1) if found else seen, [reports for _, reports in found]
+
     def find_first_nonfinite(self, reports: list[dict[str, float] | None]) -> str | None:
         """Returns the name of this rank's first parameter, in the order of the groups, whose gradient was not finite."""
         slots = [int((report or {}).get("first_nonfinite", -1)) for report in reports]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import flashoptim, private, state_dicts, stored, torchao
+from . import flashoptim, layers, private, state_dicts, stored, torchao
 from .arguments import NORMS, check_args, check_factors, check_kind, refuse
 from .binding import PLAIN
 from .checks import check_copies
@@ -420,6 +420,19 @@ class Fused(Weights, torch.optim.Optimizer):
         `monitor=True` adds `first_nonfinite`, a parameter's name, and counts of skipped steps.
         """
         return None if self._engine is None else self._engine.stats(wait)
+
+    def layer_stats(self, wait: bool = True) -> dict[str, dict[str, float]] | None:
+        """Returns the reports that layer_norms= and check_updates= add, of the newest finished step, by the parameter's name.
+
+        They are `grad_norm`, `weight_norm`, `update_norm` and `update_ratio`, which is the update's norm divided by the
+        weight's; and `lost_updates`, the share of `updates` that rounded to nothing. For DTensors they cover the whole
+        parameter: call this on all ranks, and with `wait`, so that all ranks read the same step. None before the first step.
+        """
+        return None if self._engine is None else layers.read(self._engine, wait)
+
+    def _has_shards(self) -> bool:
+        """Whether other ranks have parts of the parameters."""
+        return any(self._is_shard(p) for group in self.param_groups for p in group["params"])
 
     # --- state
 

@@ -141,10 +141,19 @@ class Muon(Fused, base("Muon", "2.9")):
         try:
             for p, direction in directions:
                 p.grad = direction
-            self._second()._bound().run(PLAIN, {})
+            own = self._own_mode
+            self._second()._bound().run(PLAIN._replace(layer_norms=own.layer_norms, check_updates=own.check_updates), {})
         finally:
             for (p, _), gradient in zip(directions, gradients):
                 p.grad = gradient
+
+    def layer_stats(self, wait: bool = True) -> dict[str, dict[str, float]] | None:
+        """The first half reports norms of gradients, and the second half everything else."""
+        gradients = super().layer_stats(wait)
+        if gradients is None or self._update is None:
+            return None
+        updates = self._update.layer_stats(wait) or {}
+        return {name: {**updates.get(name, {}), **mine} for name, mine in gradients.items()}
 
     def _with_weights(self) -> Update:
         return self._second()

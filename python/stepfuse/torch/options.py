@@ -54,6 +54,10 @@ class OptimizerOptions(TypedDict, total=False):
             a multiple of its moving average. max_norm is the limit while the averages warm up.
         clip_z, clip_growth, clip_decay, clip_warmup: numbers of these; None is the paper's.
         monitor: stats() also has first_nonfinite, skipped_steps, skipped_in_a_row, stuck, and grad_norm without max_norm.
+        layer_norms: layer_stats() has each parameter's norms, from the same pass: of its gradient before clipping, of the
+            weight before the step, and of what the step changed in it.
+        check_updates: layer_stats() also has the share of each parameter's updates that rounded to nothing: of the elements
+            with a gradient, those whose weight the step left as it was.
         ema_decay: of a group. The step also keeps an exponential moving average of the weights (state `ema`, f32), as
             torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn does after each step. averaged() shows it.
         moments: of a group: how moments are kept. "bf16", or a format of the library ("fp8", "int8", "sqrt8";
@@ -92,6 +96,8 @@ class OptimizerOptions(TypedDict, total=False):
     clip_decay: float | None
     clip_warmup: int | None
     monitor: bool
+    layer_norms: bool
+    check_updates: bool
     weight_rounding: str | None
     seed: int
     ema_decay: float | None
@@ -155,6 +161,8 @@ OPTIONS: dict[str, Option] = {
     "clip": Option(None, one_of(CLIPS)),
     **dict.fromkeys(CLIP_NUMBERS, Option(None, functools.partial(check_number, what="a number of clip="))),
     "monitor": Option(False, functools.partial(check_flag, what="True or False")),
+    "layer_norms": Option(False, functools.partial(check_flag, what="True or False")),
+    "check_updates": Option(False, functools.partial(check_flag, what="True or False")),
     "weight_rounding": Option(None, one_of(ROUNDINGS), of_group=True),
     "seed": Option(0, functools.partial(check_integer, what="a seed", least=-SEEDS, below=SEEDS), of_group=True, convert=int,
                    goes_with="weight_rounding"),
@@ -286,7 +294,7 @@ def mode_of(given: dict[str, Any]) -> Mode:
         nonfinite = "report"
     measures = given["monitor"] and norm is None and nonfinite != "report"  # so that the reports have grad_norm
     return Mode(norm, given["external_norm"], given["scaler"], nonfinite=nonfinite, skips_norm=given["skip_norm"] is not None or measures,
-                clip=given["clip"], monitor=given["monitor"])
+                clip=given["clip"], monitor=given["monitor"], layer_norms=given["layer_norms"], check_updates=given["check_updates"])
 
 
 def step_args(given: dict[str, Any], mode: Mode) -> dict[str, float]:

@@ -58,6 +58,8 @@ class Mode(NamedTuple):
     skips_norm: bool = False  # it measures the norm, and skips steps with a norm above argument skip_norm
     clip: str | None = None  # "zclip" or "adagc": clips by past norms
     monitor: bool = False  # it reports the first parameter that is not finite, and counts skipped steps
+    layer_norms: bool = False  # it reports norms of each parameter
+    check_updates: bool = False  # it counts each parameter's updates that rounded to nothing
 
     def options(self, shared: bool, last: bool, flags: bool) -> list[str]:
         """Returns the options. A norm and a verdict that are `shared`, by parts or ranks, are added up between the launches."""
@@ -70,7 +72,8 @@ class Mode(NamedTuple):
             options.append("loss-scale=fixed" if self.deferred or not last else f"loss-scale={self.scaler.policy}")
         if self.nonfinite is not None:
             options += ["check", *["on-nonfinite=propagate"] * (self.nonfinite == "report")]
-        options += [name for name, wanted in (("skip-norm", self.skips_norm), ("monitor", self.monitor)) if wanted]
+        flags_of = {"skip-norm": self.skips_norm, "monitor": self.monitor, "layer-norms": self.layer_norms, "check-updates": self.check_updates}
+        options += [name for name, wanted in flags_of.items() if wanted]
         if flags and self.reads_ahead:
             options.append("tensor-flags")
         if self.deferred or shared and self.reads_ahead:
@@ -83,6 +86,10 @@ class Mode(NamedTuple):
         """Returns the names of such a step's reductions over the gradients, without a formula's own."""
         measures, checks = self.norm is not None or self.skips_norm, self.scaler is not None or self.nonfinite is not None
         return (("sum", "norm") if measures else ()) + (("nonfinite_sum", "found_inf") if measures or checks else ())
+
+    @property
+    def reports_layers(self) -> bool:
+        return self.layer_norms or self.check_updates
 
     @property
     def may_skip(self) -> bool:

@@ -18,6 +18,7 @@ from transformers.training_args import OptimizerNames
 from . import accelerate, built_in, optimizers
 from .amp import patch_clipping
 from .fused import Fused
+from .logger import StepLogger
 
 PREFIX = "stepfuse_"
 
@@ -82,14 +83,56 @@ _add_names()
 transformers.Trainer.get_optimizer_cls_and_kwargs = staticmethod(_add_handler(transformers.Trainer.get_optimizer_cls_and_kwargs))
 
 
+def _innermost(optimizer: Any) -> Any:
+    """The optimizer that Accelerate's classes wrap."""
+    while hasattr(optimizer, "optimizer"):
+        optimizer = optimizer.optimizer
+    return optimizer
+
+
 class _Patch(transformers.TrainerCallback):
     """Waits for the Trainer's optimizer, which it makes late."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:
-        while hasattr(optimizer, "optimizer"):
-            optimizer = optimizer.optimizer
+        optimizer = _innermost(optimizer)
         if isinstance(optimizer, Fused):
             patch_clipping(optimizer)
+
+
+class _Counts(transformers.TrainerCallback):
+    """Counts each step, and adds the counts to what the Trainer logs."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = settings
+        self.logger: StepLogger | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:
+        self.logger = StepLogger(_innermost(optimizer), **self.settings)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.logger.collect()
+
+
+def log(trainer: transformers.Trainer, *, layers: bool | Callable[[str], str] = False, prefix: str = "optimizer/") -> None:
+    """Adds what the optimizer's steps report to the Trainer's training logs, wherever it sends them. Call it before trainer.train().
+
+    The arguments are those of StepLogger. Nothing is added to the logs of evaluations.
+
+    Example:
+        >>> args = TrainingArguments("out", optim="stepfuse_adamw", optim_args="layer_norms=True", report_to="tensorboard")
+        >>> trainer = Trainer(model, args, train_dataset=data)
+        >>> stepfuse.torch.transformers.log(trainer, layers=True)
+    """
+    counts = _Counts(layers=layers, prefix=prefix)
+    send = trainer.log
+
+    @functools.wraps(send)
+    def log_with_reports(logs: dict[str, float], *rest: Any, **more: Any) -> None:
+        mine = counts.logger.take() if counts.logger is not None and "loss" in logs else {}
+        send({**logs, **mine}, *rest, **more)
+
+    trainer.log = log_with_reports
+    trainer.add_callback(counts)
 
 
 def defer(trainer: transformers.Trainer) -> None:

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from .. import __version__
-from . import late, stored
+from . import late, layers, stored
 from .binding import new_walk
 from .buckets import Bucket, Slice, divide
 from .checks import check_parameter
@@ -224,6 +224,21 @@ class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
     def stats(self, wait: bool = True) -> dict[str, float] | None:
         """Returns reports of the newest finished step: the same on all ranks."""
         return self._inner.stats(wait)
+
+    def layer_stats(self, wait: bool = True) -> dict[str, dict[str, float]] | None:
+        """Returns the inner optimizer's reports by layer, of whole parameters. Call it on all ranks."""
+        engine = self._inner._bound()
+        layers.check(engine)
+        mine = {id(part): i for i, (part, _) in self._shard.items()}
+        rows: list[dict[str, float]] = [{} for _ in self._all]
+        for part in engine.parts:
+            for report in layers.reports_of(part, wait) or ():
+                if id(report.param) in mine:
+                    rows[mine[id(report.param)]] = report.sums
+        sums = layers.add_up(self._comm, rows, layers.SUMS) if self._world > 1 else rows
+        wanted = [*(layers.NORMS if engine.mode.layer_norms else ()), *(layers.COUNTS if engine.mode.check_updates else ())]
+        found = {name: layers.derive({key: row.get(key, 0.0) for key in wanted}) for name, row in zip(self._names, sums)}
+        return found if engine.parts and engine.parts[0].step.stats(wait, engine.parts[0].stream()) is not None else None
 
     def set_scale(self, params: Tensor | str | Iterable[Tensor | str], **factors: float) -> None:
         """Does the same as for the optimizer inside. Call it on all ranks with the same arguments."""
