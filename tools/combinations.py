@@ -78,7 +78,7 @@ def steps(make, dtype, way):
         optimizer.zero_grad()
         if dtype is EIGHT:
             for p in parameters:
-                p.grad = torch.full(p.shape, 0.01)
+                p.grad = torch.full_like(p, 0.01, dtype=torch.float32)
         else:
             loss = wrapped(x).float().square().mean()
             (optimizer.scale(loss) if getattr(optimizer, "_scaler", None) is not None else loss).backward()
@@ -117,7 +117,7 @@ def tables():
             "`ema_decay`": ("AdamW", {**options, "ema_decay": 0.99}, dtype, ""),
             "DDP": ("AdamW", options, dtype, "DDP") if dtype is not EIGHT else None,
             "ZeRO": ("AdamW", options, dtype, "ZeRO"),
-            "FSDP2": ("AdamW", options, dtype, "FSDP2") if dtype is not EIGHT else None,
+            "FSDP2": ("AdamW", options, dtype, "FSDP2"),
         }
     moments = {}
     for row, form in MOMENTS.items():

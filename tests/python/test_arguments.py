@@ -96,7 +96,7 @@ def test_muon_takes_matrices_only():
     if not hasattr(torch.optim, "Muon"):
         pytest.skip("skipped: this torch has no Muon")
     optimizer = stepfuse.torch.Muon([torch.nn.Parameter(torch.ones(4, 4))])
-    with pytest.raises(ValueError, match=r"Muon takes matrices; a parameter has shape \(4,\)"):
+    with pytest.raises(ValueError, match=r"Muon takes matrices and batches of them; a parameter has shape \(4,\)"):
         optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(4))]})
 
 

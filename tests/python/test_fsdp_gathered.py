@@ -16,7 +16,7 @@ import stepfuse
 from stepfuse.torch import LAMB, Adafactor, AdamW, Formula
 
 SHAPES = [(24, 16), (7, 5), (33,), (2, 6, 8), (3, 256), (6000,), (1, 256), (2, 512)]
-WAYS = {"Adafactor": (Adafactor, {}, torch.float32),
+WAYS = {"Adafactor": (Adafactor, {}, torch.float32), "Adafactor, bf16": (Adafactor, {"weight_rounding": "stochastic"}, torch.bfloat16),
         "LAMB": (LAMB, {}, torch.float32), "LAMB, masters": (LAMB, {"master": "remainder", "max_norm": 0.5, "exact": True}, torch.bfloat16),
         "rows": (AdamW, {"clip_factor": 0.01}, torch.float32), "caution": (AdamW, {"caution": True}, torch.float32),
         "update": (AdamW, {"update_clip": "rms", "moments": "dyn8", "moments_min": 0}, torch.float32),
@@ -38,6 +38,8 @@ def made(way, mesh=None, placements=()):
     for group in groups if mesh is None else ():
         p = group["params"][0]
         row = p[0].numel() if p.ndim > 1 else 0
+        if "weight_rounding" in kw and (not row or row % 4):  # which DTensors compensate
+            group["weight_rounding"] = "kahan"
         if "moments" in kw and (not row or row % 256):  # which DTensors keep in f32
             group["moments"] = "f32"
     return params, cls(groups, lr=0.01, **kw)

@@ -24,8 +24,8 @@ from .parts import Key, Mode, Part
 from .programs import has_rows, program
 from .scaler import DLPACK
 from .tensors import (
-    Position, column_count, columns_of, gradient_dtype, is_dense, is_distributed, is_first_copy, like_parameter, local,
-    part_number, random_id, row_count, rows_are_blocks, same_layout,
+    DRAWN_TOGETHER, Position, column_count, columns_of, draws_by_element, first_element, gradient_dtype, is_dense, is_distributed, is_first_copy,
+    like_parameter, local, part_number, random_id, row_count, rows_are_blocks, same_layout,
 )
 
 if TYPE_CHECKING:
@@ -195,15 +195,26 @@ class Binding:
                     index[key] = len(divided)
                     divided.append(Part(*key))
                 needs_rows = functools.partial(has_rows, self.optimizer._recipe, key.kind)
-                position = stored.with_matrix_columns(self.position(p, len(places)), stored.scale_mode(group, p), p, name, needs_rows)
+                position = stored.with_matrix_columns(self.position(p, len(places), key.seed is not None), stored.scale_mode(group, p), p, name,
+                                                      needs_rows)
                 whole = gathered.add(p, name).weight if self.gathers(key.kind, p) else None
                 slot = divided[index[key]].add(p, name, group, counted, position if whole is None else position._replace(offset=0), i, whole)
                 places.append((p, name, index[key], slot))
         return divided, places
 
-    def position(self, p: Tensor, number: int) -> Position:
-        known = self.optimizer._shards.get(id(p))
-        return known or Position(random_id(number, part_number(p)), 0, p.numel(), columns_of(p))
+    def position(self, p: Tensor, number: int, draws: bool = False) -> Position:
+        """Returns the position of this rank's part in the whole parameter. For DTensors its beginning only decides random bits."""
+        if known := self.optimizer._shards.get(id(p)):
+            return known
+        begin = first_element(p) if draws else None
+        if begin is None or begin % DRAWN_TOGETHER:
+            return Position(random_id(number, part_number(p)), 0, p.numel(), columns_of(p))
+        return Position(random_id(number, 0), begin, p.numel(), columns_of(p))
+
+    def rounding(self, group: dict[str, Any], p: Tensor) -> str | None:
+        """Returns how a weight without a master is rounded: with random bits only if these are the same on any mesh."""
+        rounding = group.get("weight_rounding")
+        return "kahan" if rounding == "stochastic" and not draws_by_element(p) else rounding
 
     def choices(self) -> list[tuple[Any, ...]]:
         """Returns what a binding depends on in the groups."""
@@ -216,14 +227,14 @@ class Binding:
         return [*([f"per-tensor={'|'.join(names)}"] if names else []), *recipe_options(group)]
 
     def key(self, group: dict[str, Any], p: Tensor) -> Key:
-        draws = self.optimizer._draws or group.get("weight_rounding") == "stochastic" and p.dtype != torch.float32
+        draws = self.optimizer._draws or self.rounding(group, p) == "stochastic" and p.dtype != torch.float32
         return Key(self.kind(group, p), p.device, group.get("seed") if draws else None, p.device_mesh if self.meshes else None)
 
     def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
         dtype = DTYPES[p.dtype]
         options = [f"grad={DTYPES[gradient_dtype(p)]}", *self.optimizer._options(group), *self.shared_options(group)]
         if dtype != "f32":
-            rounding, master = group.get("weight_rounding"), group.get("master")
+            rounding, master = self.rounding(group, p), group.get("master")
             options += [f"model={dtype}", *([f"weight-rounding={rounding}"] if rounding else [])]
             options += [f"master={master or 'f32'}"] if master or not rounding else []
             options += [f"copy-scale={way}" for way in (stored.scale_mode(group, p),) if way is not None]

@@ -1,7 +1,8 @@
-"""Muon: a step before and a step after torch's matrix products, which make the matrices orthogonal."""
+"""Muon: a step before and a step after the matrices are made orthogonal, by torch's matrix products or by the user's function."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,10 @@ from .checks import DTYPES
 from .binding import PLAIN
 from .engine import Engine
 from .fused import Fused
-from .orthogonal import Iteration
-from .tensors import gradient_dtype
+from .orthogonal import Iteration, Orthogonalize, orthogonalize
+from .orthogonal import Update as Matrix
+from .programs import program
+from .tensors import gradient_dtype, is_distributed, like_parameter, local
 from .versions import base
 
 if TYPE_CHECKING:
@@ -22,10 +25,19 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .options import OptimizerOptions
+    from .parts import Part
+    from .ranks import Ranks
 
 
 SETTINGS = ("ns_coefficients", "ns_steps", "eps", "adjust_lr_fn")  # of a group, for the matrix products
 ADJUSTMENTS = ("original", "match_rms_adamw")
+HYPER = ("lr", "weight_decay", "momentum", "nesterov", "ns_coefficients", "eps", "ns_steps", "adjust_lr_fn")
+
+
+def length_of(p: Tensor, adjustment: str | None) -> float:
+    """Returns the factor by which torch multiplies a matrix's learning rate."""
+    rows, columns = p.shape[-2:]
+    return 0.2 * math.sqrt(max(rows, columns)) if adjustment == "match_rms_adamw" else math.sqrt(max(1.0, rows / columns)) if columns else 1.0
 
 
 class MomentumEngine(Engine):
@@ -37,9 +49,9 @@ class MomentumEngine(Engine):
         return []
 
     def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
-        if self.optimizer._is_shard(p):
+        if self.optimizer._shards or self.optimizer._is_shard(p) and not is_distributed(p):
             raise TypeError(f"{type(self.optimizer).__name__} makes whole matrices orthogonal, and this rank has only a part of one: "
-                            "use DDP, with which every rank has all of it")
+                            "use FSDP2, for which it gathers matrices, or DDP, with which every rank has all of it")
         options = (f"grad={DTYPES[gradient_dtype(p)]}", *self.optimizer._options(group))
         return (*options, *self.moments(group, p, options))
 
@@ -53,6 +65,18 @@ class UpdateEngine(Engine):
 
     def moments(self, group: dict[str, Any], p: Tensor, options: tuple[str, ...]) -> list[str]:
         return []
+
+    def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
+        """The formula sees rows and columns of a single whole matrix. For others an argument has the length of the step."""
+        told = ("with=given_length", "per-tensor=length") if p.ndim > 2 or is_distributed(p) else ()
+        return (*super().kind(group, p), *told)
+
+    def make_step(self, part: Part, old: Part | None, shared: bool, counts: dict[int, int]) -> None:
+        super().make_step(part, old, shared, counts)
+        for index, name in enumerate(program(self.optimizer._recipe, part.options).args()):
+            if name == "length_scale":
+                for slot, (p, g) in enumerate(zip(part.params, part.group_of)):
+                    part.step.set(index, slot, length_of(p, part.groups[g]["adjust_lr_fn"]))
 
 
 class Update(Fused):
@@ -74,18 +98,35 @@ class Update(Fused):
         """The first half has checked it."""
 
     def _options(self, group: dict[str, Any]) -> list[str]:
-        options = ["profile=torch-foreach"] + ["check"] * self.whole._may_skip
+        options = ["profile=torch-foreach"] + ["check"] * (self.whole._may_skip and not self.whole._spreads())
         return options + ["with=match_rms_adamw"] * (group["adjust_lr_fn"] == "match_rms_adamw")
 
     def _switches(self) -> set[str]:
         return {"adjust_lr_fn"}
 
 
-class Muon(Fused, base("Muon", "2.9")):
+class Matrices(base("Muon", "2.9")):
+    """torch's class, which also takes batches of matrices."""
+
+    def __init__(self, params: ParamsT, *settings: Any) -> None:
+        if not hasattr(torch.optim, "Muon"):
+            super().__init__()
+        torch.optim.Optimizer.__init__(self, params, dict(zip(HYPER, settings, strict=True)))
+
+
+class Muon(Fused, Matrices):
     """torch.optim.Muon with one kernel before and one kernel after the matrix products, which are torch's.
 
     The first unscales, clips and updates the momentum; the second applies weight decay and updates the weights. A skipped
     step has no update: the second half finds NaN in it and leaves the weights alone. Options: OptimizerOptions.
+
+    A parameter with three or more dimensions is a batch of matrices in its last two dimensions. DTensors are gathered: each
+    rank makes some of the matrices orthogonal, and sends their parts to the other ranks.
+
+    Args:
+        orthogonalize: a function that makes a batch of matrices orthogonal, instead of torch's iteration by Newton and Schulz.
+            It takes a bf16 tensor with three dimensions and returns one of the same shape. ns_coefficients, ns_steps and eps
+            are then not used.
     """
 
     _recipe = "muon_momentum"
@@ -93,11 +134,14 @@ class Muon(Fused, base("Muon", "2.9")):
     _engine_type = MomentumEngine
     _may_skip = False
     _update: Update | None = None
+    _orthogonalize: Orthogonalize | None = None
+    _exchanges: dict[Any, Ranks] | None = None
 
     def __init__(self, params: ParamsT, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
                  nesterov: bool = True, ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
-                 eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,
-                 **options: Unpack[OptimizerOptions]) -> None:
+                 eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
+                 orthogonalize: Orthogonalize | None = None, **options: Unpack[OptimizerOptions]) -> None:
+        self._orthogonalize = orthogonalize
         super().__init__(params, lr, weight_decay, momentum, nesterov, ns_coefficients, eps, ns_steps, adjust_lr_fn, **options)
 
     def _check_group(self, group: dict[str, Any]) -> None:
@@ -108,8 +152,9 @@ class Muon(Fused, base("Muon", "2.9")):
         check_number("eps", group["eps"], "the least norm of a matrix")
         check_choice("adjust_lr_fn", group["adjust_lr_fn"], ADJUSTMENTS)
         for p in group["params"]:
-            if p.ndim != 2:
-                raise ValueError(f"Muon takes matrices; a parameter has shape {tuple(p.shape)}: give it to an optimizer of its own, such as AdamW")
+            if p.ndim < 2:
+                raise ValueError(f"Muon takes matrices and batches of them; a parameter has shape {tuple(p.shape)}: give it to an optimizer of its own, "
+                                 "such as AdamW")
 
     def _options(self, group: dict[str, Any]) -> list[str]:
         return ["profile=torch-foreach"] + ["nesterov"] * bool(group["nesterov"])
@@ -126,15 +171,32 @@ class Muon(Fused, base("Muon", "2.9")):
 
     def _orthogonal(self) -> list[tuple[Tensor, Tensor]]:
         """Returns the parameters that have a gradient, and their update matrices."""
-        found = []
+        updates = []
         for part in self._engine.parts:
-            for p, update, g in zip(part.params, part.outputs["update"], part.group_of):
-                if p.grad is not None:
-                    group = part.groups[g]
+            for p, values, g in zip(part.params, part.outputs["update"], part.group_of):
+                group = part.groups[g]
+                # All ranks send parts of the same matrices, even if one has no gradient.
+                if p.grad is not None or is_distributed(p):
                     iteration = Iteration(tuple(group["ns_coefficients"]), group["ns_steps"], group["eps"])
-                    made = iteration(update[None])[0] if update.numel() else update
-                    found.append((p, torch.empty_like(p, dtype=p.grad.dtype).copy_(made)))
-        return found
+                    updates.append(Matrix(p, values, self._orthogonalize or iteration))
+        made = orthogonalize(updates, self._ranks_of)
+        return [(p, like_parameter(p, torch.empty_like(local(p), dtype=p.grad.dtype).copy_(part)))
+                for (p, _, _), part in zip(updates, made) if p.grad is not None]
+
+    def _ranks_of(self, p: Tensor) -> Ranks:
+        """Returns the ranks whose collectives bring the parts of a parameter together."""
+        from .ranks import Ranks
+
+        mesh = p.device_mesh
+        if self._exchanges is None:
+            self._exchanges = {}
+        if mesh not in self._exchanges:
+            self._exchanges[mesh] = Ranks([mesh.get_group(d) for d in range(mesh.ndim)], local(p).device)
+        return self._exchanges[mesh]
+
+    def _spreads(self) -> bool:
+        """Whether ranks have different elements, so that they must agree on skipping a step."""
+        return any(is_distributed(p) for group in self.param_groups for p in group["params"])
 
     def _step_along(self, directions: list[tuple[Tensor, Tensor]]) -> None:
         gradients = [p.grad for p, _ in directions]
@@ -142,7 +204,8 @@ class Muon(Fused, base("Muon", "2.9")):
             for p, direction in directions:
                 p.grad = direction
             own = self._own_mode
-            self._second()._bound().run(PLAIN._replace(layer_norms=own.layer_norms, check_updates=own.check_updates), {})
+            skips = "skip" if self._may_skip and self._spreads() else None
+            self._second()._bound().run(PLAIN._replace(nonfinite=skips, layer_norms=own.layer_norms, check_updates=own.check_updates), {})
         finally:
             for (p, _), gradient in zip(directions, gradients):
                 p.grad = gradient
@@ -174,4 +237,4 @@ class Muon(Fused, base("Muon", "2.9")):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._update = None
+        self._update = self._exchanges = None

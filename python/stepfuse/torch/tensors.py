@@ -15,6 +15,9 @@ def type_name(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
+DRAWN_TOGETHER = 4  # elements whose random bits are one result of the generator
+
+
 class Position(NamedTuple):
     """The position of a tensor within a longer one, equal on all ranks."""
 
@@ -140,6 +143,13 @@ def cuts_within_blocks(p: Tensor, block: int) -> bool:
     """Whether the mesh of a DTensor with such rows cuts the last dimension within a block."""
     within_rows = any(not placement.is_replicate() and not placement.is_shard(0) for placement in p.placements)
     return within_rows and bool(p.shape[-1] % block or largest_cut(p) % block)
+
+
+def draws_by_element(p: Tensor) -> bool:
+    """Whether each element of a DTensor can draw its own random bits on any mesh. Only the full shape decides: cuts lie between
+    rows, and four elements draw together.
+    """
+    return not is_distributed(p) or rows_are_blocks(p, DRAWN_TOGETHER)
 
 
 def random_id(number: int, part: int) -> int:
