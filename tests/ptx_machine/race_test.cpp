@@ -72,6 +72,16 @@ void orderly(const std::string& text, Dim3 grid = {2}, Dim3 block = {1}) {
   }
 }
 
+void fails(const std::string& text, ErrorKind kind, const std::string& says, Dim3 grid = {1},
+           Dim3 block = {1}) {
+  for (u64 seed = 0; seed < 4; ++seed) {
+    Outcome outcome = run(text, seed, grid, block);
+    INFO(outcome.message);
+    CHECK(outcome.kind == kind);
+    CHECK(outcome.message.find(says) != std::string::npos);
+  }
+}
+
 const std::string kWrite = "st.global.u32 [%data], 42; ";
 const std::string kRead = "ld.global.u32 %x1, [%data];";
 std::string poll(const std::string& load) {
@@ -261,15 +271,6 @@ TEST_CASE("launches are ordered one behind the other") {
 }
 
 TEST_CASE("the other errors of an execution") {
-  auto fails = [](const std::string& text, ErrorKind kind, const std::string& says, Dim3 grid = {1},
-                  Dim3 block = {1}) {
-    for (u64 seed = 0; seed < 4; ++seed) {
-      Outcome outcome = run(text, seed, grid, block);
-      INFO(outcome.message);
-      CHECK(outcome.kind == kind);
-      CHECK(outcome.message.find(says) != std::string::npos);
-    }
-  };
   auto one = [](const std::string& body) { return program(body, ""); };
   fails(one("ld.global.u32 %x0, [%data+64];"), ErrorKind::out_of_bounds,
         "0 bytes behind the end of the data");
@@ -306,6 +307,38 @@ TEST_CASE("the other errors of an execution") {
       program("", "",
               "setp.lt.u32 %p1, %tid, 5; @%p1 bra A; bar.sync 0; bra END; A: bar.sync 0; bra END;"),
       ErrorKind::divergent_barrier, "another place", {1}, {32});
+}
+
+TEST_CASE("a run of bytes that a whole warp accesses is checked as the lanes' own parts are") {
+  // Lane k of each warp accesses part k of the run at %y0 in global or at %y1 in shared memory.
+  auto lanes = [](u32 bytes, const std::string& body) {
+    return program(
+        "", "",
+        fmt::format("and.b32 %x6, %tid, 31; mov.u64 %y2, block; "
+                    "mad.wide.u32 %y0, %x6, {0}, %data; mad.wide.u32 %y1, %x6, {0}, %y2; "
+                    "setp.lt.u32 %p1, %tid, 32; setp.ne.u32 %p2, %tid, 7; {1} bra END;",
+                    bytes, body));
+  };
+  auto in_warp = [&](u32 bytes, const std::string& body, ErrorKind kind, const std::string& says) {
+    fails(lanes(bytes, body), kind, says, {1}, {32});
+  };
+  orderly(lanes(2, "st.global.u16 [%y0], %h0; ld.global.u16 %h2, [%y0];"), {1}, {32});
+  in_warp(4, "ld.global.u32 %x1, [%y0];", ErrorKind::out_of_bounds, "behind the end of the data");
+  in_warp(2, "st.global.u16 [%y0+2], %h0;", ErrorKind::out_of_bounds,
+          "0 bytes behind the end of the data");
+  in_warp(2, "ld.global.u16 %h2, [%y0+-2];", ErrorKind::out_of_bounds, "2 bytes before the data");
+  in_warp(8, "st.shared.u64 [%y1+8], %y0;", ErrorKind::out_of_bounds,
+          "behind the end of shared block");
+  in_warp(4, "st.shared.u32 [%y1+2], %tid;", ErrorKind::misaligned, "2 bytes off");
+  in_warp(4, "@%p2 st.shared.u32 [%y1], %tid; ld.shared.u32 %x1, [%y1];", ErrorKind::uninitialised,
+          "byte 28 of shared block");
+  // Two warps access one run.
+  const std::string write = "@%p1 st.shared.u32 [%y1], %tid; ";
+  const std::string read = "ld.shared.u32 %x1, [%y1]; ";
+  races(lanes(4, "st.shared.u32 [%y1], %tid;"), {1}, {64});
+  orderly(lanes(4, write + "bar.sync 0; " + read), {1}, {64});
+  races(lanes(4, write + "bar.sync 0; " + read + write), {1}, {64});
+  orderly(lanes(4, write + "bar.sync 0; " + read + "bar.sync 0; " + write), {1}, {64});
 }
 
 TEST_CASE("freed memory is nobody's") {

@@ -56,14 +56,15 @@ u32 Decoder::source_slot(const Operand& operand, Type type, bool wider) {
     case OperandKind::special:
       return special_slot(operand.name);
     case OperandKind::symbol:
-      return constant(symbol_value(operand.name) + operand.bits);
+      return constant(symbol_value(operand.name) + operand.bits, bytes_of(type) == 8);
     case OperandKind::integer: {
       if (info(type).kind == Kind::real) {
         refuse(ErrorKind::bad_operand, "an integer constant where a real one belongs");
       }
-      if (type == Type::pred) return constant(operand.bits != 0 ? 1 : 0);
+      if (type == Type::pred) return constant(operand.bits != 0 ? 1 : 0, false);
       u32 bits = 8 * bytes_of(type);
-      return constant(bits >= 64 ? operand.bits : operand.bits & ((u64{1} << bits) - 1));
+      if (bits >= 64) return constant(operand.bits, true);
+      return constant(operand.bits & ((u64{1} << bits) - 1), false);
     }
     case OperandKind::real:
       if (bytes_of(operand.type) != bytes_of(type)) {
@@ -72,25 +73,30 @@ u32 Decoder::source_slot(const Operand& operand, Type type, bool wider) {
       if (is_whole(type)) {
         refuse(ErrorKind::bad_operand, "a floating-point constant where an integer belongs");
       }
-      return constant(operand.bits);
+      return constant(operand.bits, bytes_of(type) == 8);
     default:
       break;
   }
   refuse(ErrorKind::bad_operand, "an operand of the wrong kind");
 }
 
-u32 Decoder::constant(u64 value) {
-  auto [at, is_new] = constants_.try_emplace(value, static_cast<u32>(kernel_.frame.size()));
-  if (is_new) kernel_.frame.push_back(value);
+u32 Decoder::add_frame_slot(u64 value, bool wide) {
+  frame_.emplace_back(value, wide);
+  return static_cast<u32>(function_.registers.size() + frame_.size() - 1);
+}
+
+u32 Decoder::constant(u64 value, bool wide) {
+  auto [at, is_new] = constants_.try_emplace({value, wide}, kNoSlot);
+  if (is_new) at->second = add_frame_slot(value, wide);
   return at->second;
 }
 
 u32 Decoder::special_slot(std::string_view name) {
   auto known = special_named(name);
   if (!known) refuse(ErrorKind::unresolved_symbol, fmt::format("unknown register '{}'", name));
-  auto [at, is_new] = specials_.try_emplace(known->special, static_cast<u32>(kernel_.frame.size()));
+  auto [at, is_new] = specials_.try_emplace(known->special, kNoSlot);
   if (is_new) {
-    kernel_.frame.push_back(0);
+    at->second = add_frame_slot(0, bytes_of(known->type) == 8);
     kernel_.specials.push_back({known->special, at->second});
   }
   return at->second;
@@ -120,7 +126,7 @@ void Decoder::add_end() {
   kernel_.code.push_back(end);
   uses_.emplace_back();
   kernel_.rows.push_back(0);
-  kernel_.text.emplace_back("the end of the body");
+  kernel_.text.push_back({0, "the end of the body"});
 }
 
 // Records the instructions that may follow. A guarded write may leave the old value, so it counts
@@ -136,28 +142,45 @@ void Decoder::note_next(const Statement& statement, const Instruction& i) {
   if (!leaves || i.guarded) use.next.push_back(behind);
 }
 
-// Reduces the registers' slots and moves up the slots behind them.
+namespace {
+
+// Whether the slots are as wide as the instruction's function for many lanes takes them to be.
+bool rows_fit(const Instruction& i) {
+  const u32 slots[] = {i.d, i.a, i.b, i.c, i.e};
+  for (std::size_t k = 0; k < i.lane_bytes.size(); ++k) {
+    if (slots[k] == kNoSlot || i.lane_bytes[k] == 0) continue;
+    if ((i.lane_bytes[k] == 8) != is_wide(slots[k])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// The registers' slots shrink to few; constants and special registers stand behind them.
 void Decoder::compact_frame() {
-  auto registers = static_cast<u32>(function_.registers.size());
-  SharedSlots shared = share_slots(uses_, registers);
-  const std::vector<u32>& slots = shared.of;
-  u32 count = shared.count;
+  std::vector<bool> wide;
+  for (Type type : function_.registers) wide.push_back(bytes_of(type) == 8);
+  SharedSlots shared = share_slots(uses_, wide);
+  std::vector<u32> slots = shared.of;
+  u32& rows = kernel_.frame_rows;
+  rows = shared.rows;
+  // A register's value before its first write is arbitrary.
+  for (u32 place = 0; place < rows; ++place) kernel_.frame.push_back({place, 0xA5A5'A5A5u});
+  for (auto [value, is_wide] : frame_) {
+    slots.push_back(new_slot(rows, is_wide));
+    kernel_.frame.push_back({slots.back(), value});
+  }
   auto move = [&](u32& slot) {
-    if (slot == kNoSlot) return;
-    slot = slot < registers ? slots[slot] : slot - registers + count;
+    if (slot != kNoSlot) slot = slots[slot];
   };
-  for (std::size_t k = 0; k < kernel_.code.size(); ++k) {
-    Instruction& i = kernel_.code[k];
+  for (Instruction& i : kernel_.code) {
     for (u32* slot : {&i.d, &i.a, &i.b, &i.c, &i.e, &i.p, &i.guard}) move(*slot);
-    bool is_table = kernel_.text[k].find("brx.idx") != std::string::npos;
-    if (i.list == nullptr || is_table) continue;
-    for (const auto& list : kernel_.lists) {
-      if (list.get() != i.list) continue;
-      for (u32 n = 0; n < i.count; ++n) move(list[n]);
-    }
+    if (!rows_fit(i)) i.run_lanes = nullptr;
+  }
+  for (auto [list, count] : vectors_) {
+    for (u32 n = 0; n < count; ++n) move(list[n]);
   }
   for (SpecialSlot& s : kernel_.specials) move(s.slot);
-  kernel_.frame.erase(kernel_.frame.begin() + count, kernel_.frame.begin() + registers);
   watch(shared.unwritten);
 }
 
@@ -165,8 +188,8 @@ void Decoder::compact_frame() {
 void Decoder::watch(const std::vector<u32>& registers) {
   std::map<u32, u32> flags;  // register -> slot
   auto add = [&](u32 r) {
-    auto [at, is_new] = flags.try_emplace(r, static_cast<u32>(kernel_.frame.size()));
-    if (is_new) kernel_.frame.push_back(0);
+    auto [at, is_new] = flags.try_emplace(r, kernel_.frame_rows);
+    if (is_new) kernel_.frame.push_back({new_slot(kernel_.frame_rows, false), 0});
     return is_new;
   };
   for (u32 r : registers) add(r);

@@ -84,8 +84,6 @@ Kernel Decoder::run() {
   kernel_.required_threads = function_.required_threads;
   kernel_.min_blocks = function_.min_blocks;
   kernel_.registers = static_cast<u32>(function_.registers.size());
-  // A register's value before its first write is arbitrary.
-  kernel_.frame.assign(function_.registers.size(), 0xA5A5'A5A5'A5A5'A5A5u);
   place_variables();
   for (const Statement& statement : function_.statements) decode(statement);
   add_end();
@@ -136,8 +134,17 @@ void Decoder::place_variables() {
   }
 }
 
+const std::vector<Decoder::Spec>& Decoder::specs_of(const OpcodeRow& row) {
+  static const std::vector<std::vector<Spec>> all = [] {
+    std::vector<std::vector<Spec>> lists;
+    for (const OpcodeRow& r : opcode_table()) lists.push_back(Spec::list(r.operands));
+    return lists;
+  }();
+  return all[static_cast<std::size_t>(&row - opcode_table().data())];
+}
+
 bool Decoder::shapes_fit(const OpcodeRow& row, const Statement& statement) {
-  std::vector<Spec> specs = Spec::list(row.operands);
+  const std::vector<Spec>& specs = specs_of(row);
   std::size_t needed = specs.size();
   while (needed > 0 && specs[needed - 1].optional) --needed;
   if (statement.operands.size() < needed || statement.operands.size() > specs.size()) return false;
@@ -147,29 +154,37 @@ bool Decoder::shapes_fit(const OpcodeRow& row, const Statement& statement) {
   return true;
 }
 
-const OpcodeRow& Decoder::find_row(const Statement& statement, Form& form) const {
-  std::string_view opcode = statement.opcode;
-  std::size_t dot = opcode.find('.');
-  std::string_view name = opcode.substr(0, dot);
-  std::string_view modifiers = dot == std::string_view::npos ? "" : opcode.substr(dot + 1);
-  bool known = false;
-  bool form_known = false;
+// A text has thousands of statements and some dozens of opcodes.
+const Decoder::Opcode& Decoder::find_opcode(std::string_view text) {
+  auto [at, is_new] = opcodes_.try_emplace(text);
+  if (!is_new) return at->second;
+  std::size_t dot = text.find('.');
+  std::string_view name = text.substr(0, dot);
+  std::string_view modifiers = dot == std::string_view::npos ? "" : text.substr(dot + 1);
   for (const OpcodeRow& row : opcode_table()) {
     if (row.name != name) continue;
-    known = true;
-    auto matched = match_form(row.modifiers, modifiers);
-    if (!matched) continue;
-    form_known = true;
-    if (!shapes_fit(row, statement)) continue;
-    form = *matched;
-    std::string lacks = lacking(program_, name, form);
-    if (!lacks.empty()) {
-      refuse(ErrorKind::unknown_modifier, fmt::format("'{}' {}", opcode, lacks));
+    at->second.known = true;
+    if (auto form = match_form(row.modifiers, modifiers)) {
+      at->second.candidates.push_back({&row, *form, lacking(program_, name, *form)});
     }
-    return row;
   }
-  if (!known) refuse(ErrorKind::unknown_opcode, fmt::format("unknown opcode '{}'", name));
-  if (!form_known) {
+  return at->second;
+}
+
+const Decoder::Candidate& Decoder::find_row(const Statement& statement) {
+  std::string_view opcode = statement.opcode;
+  const Opcode& found = find_opcode(opcode);
+  for (const Candidate& candidate : found.candidates) {
+    if (!shapes_fit(*candidate.row, statement)) continue;
+    if (!candidate.lacks.empty()) {
+      refuse(ErrorKind::unknown_modifier, fmt::format("'{}' {}", opcode, candidate.lacks));
+    }
+    return candidate;
+  }
+  std::string_view name = opcode.substr(0, opcode.find('.'));
+  std::string_view modifiers = opcode.substr(std::min(opcode.size(), name.size() + 1));
+  if (!found.known) refuse(ErrorKind::unknown_opcode, fmt::format("unknown opcode '{}'", name));
+  if (found.candidates.empty()) {
     refuse(ErrorKind::unknown_modifier,
            fmt::format("opcode '{}' has no form with the modifiers '.{}'", name, modifiers));
   }
@@ -178,8 +193,9 @@ const OpcodeRow& Decoder::find_row(const Statement& statement, Form& form) const
 
 void Decoder::decode(const Statement& statement) {
   statement_ = &statement;
-  Form form;
-  const OpcodeRow& row = find_row(statement, form);
+  const Candidate& found = find_row(statement);
+  const OpcodeRow& row = *found.row;
+  const Form& form = found.form;
   Instruction i;
   uses_.emplace_back();
   if (statement.guard) {
@@ -189,7 +205,7 @@ void Decoder::decode(const Statement& statement) {
     uses_.back().reads.push_back(i.guard);
     i.guard_value = !statement.guard->negated;
   }
-  std::vector<Spec> specs = Spec::list(row.operands);
+  const std::vector<Spec>& specs = specs_of(row);
   for (std::size_t k = 0; k < statement.operands.size(); ++k) {
     fill(specs[k], statement.operands[k], form, i);
   }
@@ -219,7 +235,7 @@ void Decoder::decode(const Statement& statement) {
   note_next(statement, i);
   kernel_.code.push_back(i);
   kernel_.rows.push_back(static_cast<u16>(&row - opcode_table().data()));
-  kernel_.text.push_back(fmt::format("line {}: {}", statement.line, statement.text));
+  kernel_.text.push_back({statement.line, statement.text});
 }
 
 void Decoder::fill(const Spec& spec, const Operand& operand, const Form& form, Instruction& i) {
@@ -301,6 +317,7 @@ void Decoder::fill_vector(const Spec& spec, const Operand& operand, Type type, b
   i.count = static_cast<u8>(operand.parts.size());
   kernel_.lists.push_back(std::make_unique<u32[]>(i.count));
   u32* list = kernel_.lists.back().get();
+  vectors_.emplace_back(list, i.count);
   for (u32 k = 0; k < i.count; ++k) {
     list[k] = writes ? target_slot(operand.parts[k], type, spec.wider())
                      : source_slot(operand.parts[k], type, spec.wider());

@@ -27,7 +27,7 @@ u64 HostView::load(u64 address, std::string* torn) {
         "{}: the host's load of {}, which nothing orders after the {} by block {} thread {}\n  at "
         "{}",
         launch_.kernel.name, launch_.memory.describe(address), other.what, block_of(other.id),
-        index_of(other.id), launch_.kernel.text[other.pc]);
+        index_of(other.id), launch_.kernel.place(other.pc));
   }
   u64 value = 0;
   std::memcpy(&value, a->region.bytes + at, 8);

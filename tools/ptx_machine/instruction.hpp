@@ -1,6 +1,7 @@
 // The pre-decoded form that the machine runs: a function pointer and slots of the register file.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,11 +21,24 @@ using RunLanes = bool (*)(Lanes&, const Instruction&);
 
 enum class Order : u8 { weak, relaxed, acquire, release, acq_rel };
 
+// A slot is the place of a row of the register file: one value for each lane of a warp. Values have
+// 32 bits, or 64 if the slot is wide; a wide row takes the places of two others.
+inline constexpr u32 kLanes = 32;
 inline constexpr u32 kNoSlot = ~u32{0};
+inline constexpr u32 kWide = u32{1} << 31;
+constexpr bool is_wide(u32 slot) { return (slot & kWide) != 0; }
+constexpr u32 place_of(u32 slot) { return slot & ~kWide; }
+// A slot behind `rows` places, which become more.
+constexpr u32 new_slot(u32& rows, bool wide) {
+  u32 place = rows;
+  rows += wide ? 2 : 1;
+  return wide ? place | kWide : place;
+}
+
 inline constexpr u32 kBarriers = 16;  // of a block
 
-// A slot is an index into the thread's register file, which also holds the
-// kernel's constants and special registers, so that no operand needs a case of its own.
+// The register file also holds the kernel's constants and special registers, so that no operand needs
+// a case of its own.
 struct Instruction {
   Run run = nullptr;
   RunLanes run_lanes = nullptr;  // the same for many lanes at once; nullptr: one after the other
@@ -47,6 +61,8 @@ struct Instruction {
   Scope scope = Scope::gpu;
   u8 mode = 0;    // what else a row's modifiers choose
   u32 width = 0;  // bytes of one element of a memory access
+  // Bytes of a value that `run_lanes` expects in the slots d, a, b, c, e: 4 or 8; 0 accepts both.
+  std::array<u8, 5> lane_bytes{};
 };
 
 // %tid.x and its like, which live in slots of the register file.
@@ -83,6 +99,11 @@ struct SpecialSlot {
   u32 slot;
 };
 
+struct FrameSlot {
+  u32 slot;
+  u64 value;
+};
+
 struct Param {
   u32 offset;
   u32 bytes;
@@ -106,12 +127,20 @@ struct Watch {
       false;  // hands on what it reads, written or not: compilers copy what nobody will use
 };
 
+// A line of the text that the kernel was decoded from.
+struct Line {
+  u32 number;  // 0: it is not in the text
+  std::string_view text;
+};
+
 struct Kernel {
   std::string name;
+  std::shared_ptr<const std::string> source;  // what `text` points into
   std::vector<Instruction> code;
-  std::vector<std::string> text;  // one per instruction: "line 12: add.s32 …"
-  std::vector<u16> rows;          // one per instruction: its row in the opcode table
-  std::vector<u64> frame;         // the register file a thread starts with
+  std::vector<Line> text;        // one per instruction
+  std::vector<u16> rows;         // one per instruction: its row in the opcode table
+  std::vector<FrameSlot> frame;  // what a thread's slots hold when it starts
+  u32 frame_rows = 0;            // places of the register file
   std::vector<SpecialSlot> specials;
   std::vector<Param> params;
   u32 param_bytes = 0;
@@ -126,6 +155,13 @@ struct Kernel {
   u32 registers = 0;  // of the text, an upper bound of nothing real
   std::vector<std::unique_ptr<u32[]>> lists;
   std::vector<Watch> watches;  // one per instruction, if there is any
+
+  // "line 12: add.s32 …"
+  std::string place(u32 pc) const {
+    const Line& line = text[pc];
+    std::string prefix = line.number == 0 ? "" : "line " + std::to_string(line.number) + ": ";
+    return prefix.append(line.text);
+  }
 };
 
 }  // namespace ptx

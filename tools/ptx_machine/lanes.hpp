@@ -13,9 +13,17 @@ struct Lanes {
   u32 bits = 0;   // one per lane that takes part
   u32 first = 0;  // the lane that goes first, by seed, if the order is observable
   u32 pc = 0;     // instruction index
-  alignas(64) std::array<u64, kLanes> mask{};  // all ones for a lane that takes part
+  // All ones for a lane that takes part. It is only set if some lane does not.
+  alignas(64) std::array<u32, kLanes> mask{};
 
-  u64* row(u32 slot) const { return warp->registers + std::size_t{slot} * kLanes; }
+  bool all() const { return bits == ~u32{0}; }
+  template <class T>
+  T* row(u32 slot) const {
+    return row_of<T>(warp->registers, slot);
+  }
+  u64 value(u32 slot, u32 lane) const {
+    return is_wide(slot) ? row<u64>(slot)[lane] : row<u32>(slot)[lane];
+  }
 
   // Calls for each participating lane, starting with `first`.
   template <class Each>
@@ -36,12 +44,18 @@ struct Lanes {
 #define PTX_EACH_LEVEL
 #endif
 
-// Writes value(k) to lane k of a row. The row may be an operand: a lane reads only its own values,
-// and before it writes.
-#define PTX_SET_LANES(row, lanes, value)                           \
-  _Pragma("GCC ivdep") for (u32 k = 0; k < kLanes; ++k) {          \
-    u64 computed = value;                                          \
-    (row)[k] = (computed & (lanes)[k]) | ((row)[k] & ~(lanes)[k]); \
+// Writes the values of the participating lanes to the row.
+void set_some(const Lanes& lanes, u32* row, const u32* values);
+void set_some(const Lanes& lanes, u64* row, const u64* values);
+
+// Writes value(k) to lane k of a row of T. The row may be an operand: a lane reads only its own
+// values, and before it writes.
+#define PTX_SET_LANES(T, target, lanes, value)                                            \
+  {                                                                                       \
+    alignas(64) T held[kLanes];                                                           \
+    T* const out = (lanes).all() ? (target) : held;                                       \
+    _Pragma("GCC ivdep") for (u32 k = 0; k < kLanes; ++k) out[k] = static_cast<T>(value); \
+    if (!(lanes).all()) set_some(lanes, target, held);                                    \
   }
 
 }  // namespace ptx

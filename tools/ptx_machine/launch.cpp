@@ -16,7 +16,7 @@ void fail(const Thread& thread, ErrorKind kind, const std::string& what) {
   const Kernel& kernel = thread.launch->kernel;
   throw MachineError(
       kind, fmt::format("{}, block {} thread {}: {}\n  at {}", kernel.name, thread.block->index,
-                        thread.index, what, kernel.text[thread.pc - 1]));
+                        thread.index, what, kernel.place(thread.pc - 1)));
 }
 
 Launch::Launch(Memory& memory_in, RaceDetector& races_in, const Kernel& kernel_in,
@@ -90,7 +90,6 @@ void Launch::make_block(u32 index) {
   auto owned = std::make_unique<Block>();
   Block& block = *owned;
   auto threads = static_cast<u32>(shape_.block.count());
-  std::size_t frame = kernel.frame.size();
   block.index = index;
   block.live = threads;
   block.threads = std::vector<Thread>(threads);
@@ -106,20 +105,25 @@ void Launch::make_block(u32 index) {
   block.local.assign(std::size_t{kernel.local_bytes} * threads, std::byte{kFreshByte});
   block.local_state.assign(block.local.size(), 0);
   block.warps = std::vector<Warp>((threads + kLanes - 1) / kLanes);
-  const std::size_t warp_registers = frame * kLanes;
-  block.registers = std::make_unique_for_overwrite<u64[]>(block.warps.size() * warp_registers);
-  for (std::size_t slot = 0; slot < frame; ++slot) {
-    std::fill_n(&block.registers[slot * kLanes], kLanes, kernel.frame[slot]);
+  const std::size_t rows = kernel.frame_rows;
+  block.registers = std::make_unique_for_overwrite<Row[]>(block.warps.size() * rows);
+  Row* file = block.registers.get();
+  for (auto [slot, value] : kernel.frame) {
+    if (is_wide(slot)) {
+      std::fill_n(row_of<u64>(file, slot), kLanes, value);
+    } else {
+      std::fill_n(row_of<u32>(file, slot), kLanes, static_cast<u32>(value));
+    }
   }
   for (std::size_t w = 0; w < block.warps.size(); ++w) {
-    block.warps[w].registers = &block.registers[w * warp_registers];
-    if (w != 0) std::copy_n(&block.registers[0], warp_registers, block.warps[w].registers);
+    block.warps[w].registers = file + w * rows;
+    if (w != 0) std::copy_n(file, rows, block.warps[w].registers);
   }
   for (u32 t = 0; t < threads; ++t) {
     Thread& thread = block.threads[t];
     Warp& warp = block.warps[t / kLanes];
     thread.lane = static_cast<u8>(t % kLanes);
-    thread.r = Registers(warp.registers + thread.lane);
+    thread.r = Registers(warp.registers, thread.lane);
     thread.index = t;
     thread.block = &block;
     thread.warp = &warp;

@@ -1,8 +1,6 @@
 // Cuts PTX text into tokens; knows that debug line directives carry nothing to execute.
 #include "tools/ptx_machine/lexer.hpp"
 
-#include <cctype>
-
 #include <fmt/format.h>
 
 #include "tools/ptx_machine/error.hpp"
@@ -10,11 +8,16 @@
 namespace ptx {
 namespace {
 
-bool starts_word(char c) {
-  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || c == '%' ||
-         c == '.';
+// The same in every locale.
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool starts_word(char c) {
+  char lower = static_cast<char>(c | 32);
+  return (lower >= 'a' && lower <= 'z') || c == '_' || c == '$' || c == '%' || c == '.';
 }
-bool in_word(char c) { return starts_word(c) || std::isdigit(static_cast<unsigned char>(c)) != 0; }
+constexpr bool in_word(char c) { return starts_word(c) || is_digit(c); }
+constexpr bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f' || c == '\0';
+}
 
 class Lexer {
  public:
@@ -45,7 +48,7 @@ class Lexer {
       if (c == '\n') {
         ++line_;
         ++at_;
-      } else if (std::isspace(static_cast<unsigned char>(c)) != 0 || c == '\0') {
+      } else if (is_blank(c)) {
         ++at_;
       } else if (c == '/' && peek(1) == '/') {
         skip_line();
@@ -74,7 +77,7 @@ class Lexer {
         tokens_.pop_back();
         skip_line();
       }
-    } else if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
+    } else if (is_digit(c)) {
       while (in_word(peek())) ++at_;
       push(TokenKind::number, begin);
     } else if (c == '"') {

@@ -9,14 +9,22 @@ namespace ptx {
 namespace {
 
 // Bit k is bit 0 of lane k's value.
-u32 bits_of(const u64* row) {
+PTX_EACH_LEVEL u32 bits_of(const u32* row) {
   u32 bits = 0;
-  for (u32 k = 0; k < kLanes; ++k) bits |= static_cast<u32>(row[k] & 1) << k;
+  for (u32 k = 0; k < kLanes; ++k) bits |= (row[k] & 1) << k;
   return bits;
 }
 
 PTX_EACH_LEVEL void set_mask(Lanes& lanes) {
-  for (u32 k = 0; k < kLanes; ++k) lanes.mask[k] = 0 - u64{lanes.bits >> k & 1};
+  for (u32 k = 0; k < kLanes; ++k) lanes.mask[k] = 0 - (lanes.bits >> k & 1);
+}
+
+template <class T>
+void blend(const Lanes& lanes, T* row, const T* values) {
+  for (u32 k = 0; k < kLanes; ++k) {
+    auto mask = static_cast<T>(static_cast<std::make_signed_t<T>>(static_cast<s32>(lanes.mask[k])));
+    row[k] = (values[k] & mask) | (row[k] & ~mask);
+  }
 }
 
 // The group that runs next: the lanes that stand furthest back, and where the nearest others stand.
@@ -65,6 +73,13 @@ u32 run_one_by_one(const Lanes& lanes, const Instruction& i) {
 
 }  // namespace
 
+PTX_EACH_LEVEL void set_some(const Lanes& lanes, u32* row, const u32* values) {
+  blend(lanes, row, values);
+}
+PTX_EACH_LEVEL void set_some(const Lanes& lanes, u64* row, const u64* values) {
+  blend(lanes, row, values);
+}
+
 // Runs the lanes, which stand at one place, until the first of them parts, or `limit` instructions
 // are done, or a place `meets` is reached. Returns how many were executed.
 u32 Launch::run_group(Lanes& lanes, u32 limit, u32 meets) {
@@ -72,20 +87,20 @@ u32 Launch::run_group(Lanes& lanes, u32 limit, u32 meets) {
   const u32 all = lanes.bits;
   u32 done = 0;
   bool masked = false;  // by a guard
-  set_mask(lanes);
+  if (!lanes.all()) set_mask(lanes);
   while (done < limit && lanes.pc < meets) {
     const Instruction& i = code[lanes.pc];
     ++done;
     if (i.guarded) {
-      u32 guard = bits_of(lanes.row(i.guard));
+      u32 guard = bits_of(lanes.row<u32>(i.guard));
       lanes.bits = all & (i.guard_value ? guard : ~guard);
     }
-    if (masked || lanes.bits != all) set_mask(lanes);
+    if ((masked || lanes.bits != all) && !lanes.all()) set_mask(lanes);
     masked = lanes.bits != all;
     u32 on = all;  // who goes on behind the instruction
     if (i.branches) {
       on = all & ~lanes.bits;
-      place(*lanes.warp, lanes.bits, static_cast<u32>(i.offset));
+      if (on != 0) place(*lanes.warp, lanes.bits, static_cast<u32>(i.offset));
     } else if (i.run_lanes == nullptr || !i.run_lanes(lanes, i)) {
       on = (all & ~lanes.bits) | run_one_by_one(lanes, i);
     }

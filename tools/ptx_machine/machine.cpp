@@ -2,6 +2,8 @@
 #include "tools/ptx_machine/machine.hpp"
 
 #include <cfenv>
+#include <deque>
+#include <mutex>
 
 #include "tools/ptx_machine/decoder.hpp"
 
@@ -26,7 +28,7 @@ class FloatingPointMode {
 }  // namespace
 
 const Kernel* Module::find(std::string_view name) const {
-  for (const Kernel& k : kernels_) {
+  for (const Kernel& k : *kernels_) {
     if (k.name == name) return &k;
   }
   return nullptr;
@@ -41,8 +43,58 @@ u64 Module::global(std::string_view name, u64* bytes) const {
   return 0;
 }
 
+namespace {
+
+using Kernels = std::shared_ptr<const std::vector<Kernel>>;
+
+// A parsed text, and its kernels as they were decoded last, for certain addresses of its variables.
+class Text {
+ public:
+  explicit Text(std::string_view text)
+      : source(std::make_shared<std::string>(text)), program(parse(*source)) {}
+
+  Kernels decode(const SymbolTable& symbols) {
+    std::lock_guard lock(mutex_);
+    if (kernels_ == nullptr || symbols_ != symbols) {
+      std::vector<Kernel> kernels;
+      for (const Function& entry : program.entries) {
+        kernels.push_back(Decoder(program, entry, symbols).run());
+        kernels.back().source = source;
+      }
+      symbols_ = symbols;
+      kernels_ = std::make_shared<std::vector<Kernel>>(std::move(kernels));
+    }
+    return kernels_;
+  }
+
+  const std::shared_ptr<const std::string> source;
+  const Program program;
+
+ private:
+  std::mutex mutex_;
+  SymbolTable symbols_;
+  Kernels kernels_;
+};
+
+// Keeps the texts that were loaded last: a test loads a text again for each interleaving.
+std::shared_ptr<Text> find_text(std::string_view ptx) {
+  constexpr std::size_t kKept = 4;
+  static std::mutex mutex;
+  static std::deque<std::shared_ptr<Text>> texts;
+  std::lock_guard lock(mutex);
+  for (const auto& text : texts) {
+    if (*text->source == ptx) return text;
+  }
+  texts.push_back(std::make_shared<Text>(ptx));
+  if (texts.size() > kKept) texts.pop_front();
+  return texts.back();
+}
+
+}  // namespace
+
 std::unique_ptr<Module> Machine::load(std::string_view ptx) {
-  Program program = parse(ptx);
+  std::shared_ptr<Text> text = find_text(ptx);
+  const Program& program = text->program;
   auto module = std::make_unique<Module>();
   module->target_ = program.target;
   SymbolTable symbols;
@@ -56,9 +108,7 @@ std::unique_ptr<Module> Machine::load(std::string_view ptx) {
     symbols[v.name] = address;
     module->globals_.push_back({v.name, address, v.bytes});
   }
-  for (const Function& entry : program.entries) {
-    module->kernels_.push_back(Decoder(program, entry, symbols).run());
-  }
+  module->kernels_ = text->decode(symbols);
   return module;
 }
 

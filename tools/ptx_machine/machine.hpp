@@ -15,7 +15,7 @@ namespace ptx {
 class Module {
  public:
   const Kernel* find(std::string_view name) const;
-  const std::vector<Kernel>& kernels() const { return kernels_; }
+  const std::vector<Kernel>& kernels() const { return *kernels_; }
   u32 target() const { return target_; }
   u64 global(std::string_view name, u64* bytes = nullptr) const;  // 0: no such variable
 
@@ -29,7 +29,7 @@ class Module {
   };
 
   u32 target_ = 0;
-  std::vector<Kernel> kernels_;
+  std::shared_ptr<const std::vector<Kernel>> kernels_;
   std::vector<Global> globals_;
 };
 

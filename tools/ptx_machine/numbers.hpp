@@ -19,8 +19,9 @@ using s64 = std::int64_t;
 using f32 = float;
 using f64 = double;
 
-// A register is a 64-bit slot. Every reader truncates to its own width, so a writer may leave
-// anything above it; sub-word loads rely on signed values being extended through the whole slot.
+// A register is a slot of 64 bits, or of 32 bits if its type is narrower. Functions of values see
+// 64 bits. Every reader truncates to its own width, so a writer may leave anything above it; sub-word
+// loads rely on signed values being extended through the whole slot.
 template <class T>
 T from_slot(u64 raw) {
   if constexpr (std::is_same_v<T, f32>) {

@@ -31,6 +31,7 @@ void BodyParser::run() {
 }
 
 bool BodyParser::parse_directive() {
+  if (!in_.peek().text.starts_with('.')) return false;
   if (in_.accept(".reg")) {
     parse_registers();
   } else if (in_.accept(".shared")) {
@@ -42,11 +43,9 @@ bool BodyParser::parse_directive() {
   } else if (in_.accept(".pragma")) {
     in_.take();
     in_.expect(";");
-  } else if (in_.peek().text.starts_with('.')) {
+  } else {
     throw MachineError(ErrorKind::unknown_opcode, fmt::format("line {}: unknown directive '{}'",
                                                               in_.peek().line, in_.peek().text));
-  } else {
-    return false;
   }
   return true;
 }

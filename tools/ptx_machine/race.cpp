@@ -85,9 +85,15 @@ bool RaceDetector::constant_cell(const View& view, Cell& cell, u32 mask) {
 }
 
 bool RaceDetector::not_constant(Cell* cells, u64 first, u32 bytes) {
-  for (u64 at = first; at < first + bytes; ++at) {
-    auto found = constants_.find(cells + (at >> 2));
-    if (found == constants_.end() || (found->second.mask >> (at & 3) & 1u) == 0) continue;
+  const u64 end = first + bytes;
+  for (u64 word = first & ~u64{3}; word < end; word += 4) {
+    auto found = constants_.find(cells + (word >> 2));
+    if (found == constants_.end()) continue;
+    // The bytes of the word that the access covers.
+    u32 skip = static_cast<u32>(std::max(first, word) - word);
+    u32 covered = static_cast<u32>(std::min(end, word + 4) - word);
+    u32 mask = ((1u << covered) - 1) & ~((1u << skip) - 1);
+    if ((found->second.mask & mask) == 0) continue;
     return conflict("non-coherent read", found->second.id, found->second.pc, true);
   }
   return true;

@@ -115,7 +115,8 @@ std::vector<Interval> intervals_of(const std::vector<RegisterUse>& code,
 
 }  // namespace
 
-SharedSlots share_slots(const std::vector<RegisterUse>& code, u32 registers) {
+SharedSlots share_slots(const std::vector<RegisterUse>& code, const std::vector<bool>& wide) {
+  auto registers = static_cast<u32>(wide.size());
   SharedSlots slots{.of = std::vector<u32>(registers, kNoSlot)};
   std::vector<BasicBlock> blocks = blocks_of(code, registers);
   find_live(code, blocks);
@@ -124,17 +125,19 @@ SharedSlots share_slots(const std::vector<RegisterUse>& code, u32 registers) {
   }
   using Busy = std::pair<u32, u32>;  // (end, slot)
   std::priority_queue<Busy, std::vector<Busy>, std::greater<>> busy;
-  std::vector<u32> free;
+  std::array<std::vector<u32>, 2> free;  // narrow and wide slots
   for (const Interval& v : intervals_of(code, blocks, registers)) {
     // A slot becomes free after the last instruction that reads it, not within it: some
     // instructions write one thread's result while they still read for another thread.
     while (!busy.empty() && busy.top().first < v.begin) {
-      free.push_back(busy.top().second);
+      u32 slot = busy.top().second;
+      free[is_wide(slot) ? 1 : 0].push_back(slot);
       busy.pop();
     }
-    if (free.empty()) free.push_back(slots.count++);
-    slots.of[v.reg] = free.back();
-    free.pop_back();
+    std::vector<u32>& fitting = free[wide[v.reg] ? 1 : 0];
+    if (fitting.empty()) fitting.push_back(new_slot(slots.rows, wide[v.reg]));
+    slots.of[v.reg] = fitting.back();
+    fitting.pop_back();
     busy.emplace(v.end, slots.of[v.reg]);
   }
   return slots;

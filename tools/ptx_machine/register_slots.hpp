@@ -16,10 +16,11 @@ struct RegisterUse {
 };
 
 struct SharedSlots {
-  std::vector<u32> of;  // [register]; kNoSlot for unused ones
-  u32 count = 0;
-  std::vector<u32> unwritten;  // registers that some path reads before any write
+  std::vector<u32> of;         // [register]; kNoSlot for one that nothing names
+  u32 rows = 0;                // places that the slots take
+  std::vector<u32> unwritten;  // registers that some way through the text reads before any write
 };
-SharedSlots share_slots(const std::vector<RegisterUse>& code, u32 registers);
+// `wide` says which registers have 64 bits.
+SharedSlots share_slots(const std::vector<RegisterUse>& code, const std::vector<bool>& wide);
 
 }  // namespace ptx

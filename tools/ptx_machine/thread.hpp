@@ -33,18 +33,48 @@ struct SyncState {
   ClockRef pending_gpu, pending_cta;  // read by relaxed accesses, joined by the next fence
 };
 
-// The lanes of a warp. A slot of the register file is a row with one value per lane.
-inline constexpr u32 kLanes = 32;
+// One place of a warp's register file.
+struct alignas(kLanes * sizeof(u32)) Row {
+  std::array<std::byte, kLanes * sizeof(u32)> bytes;
+};
+
+template <class T>
+T* row_of(Row* file, u32 slot) {
+  return reinterpret_cast<T*>(file + place_of(slot));
+}
 
 // One lane's column of its warp's register file.
 class Registers {
  public:
+  // A register of either width, read and written as 64 bits.
+  class Value {
+   public:
+    Value(Row* file, u32 slot, u32 lane) : file_(file), slot_(slot), lane_(lane) {}
+    operator u64() const {
+      return is_wide(slot_) ? row_of<u64>(file_, slot_)[lane_] : row_of<u32>(file_, slot_)[lane_];
+    }
+    const Value& operator=(u64 value) const {
+      if (is_wide(slot_)) {
+        row_of<u64>(file_, slot_)[lane_] = value;
+      } else {
+        row_of<u32>(file_, slot_)[lane_] = static_cast<u32>(value);
+      }
+      return *this;
+    }
+    const Value& operator=(const Value& other) const { return *this = static_cast<u64>(other); }
+
+   private:
+    Row* file_;
+    u32 slot_, lane_;
+  };
+
   Registers() = default;
-  explicit Registers(u64* lane) : lane_(lane) {}
-  u64& operator[](u32 slot) const { return lane_[std::size_t{slot} * kLanes]; }
+  Registers(Row* file, u32 lane) : file_(file), lane_(lane) {}
+  Value operator[](u32 slot) const { return {file_, slot, lane_}; }
 
  private:
-  u64* lane_ = nullptr;
+  Row* file_ = nullptr;
+  u32 lane_ = 0;
 };
 
 struct Thread {
@@ -85,7 +115,7 @@ struct Thread {
 
 struct Warp {
   Thread* lanes = nullptr;
-  u64* registers = nullptr;
+  Row* registers = nullptr;
   Block* block = nullptr;
   u32 count = 0;
   u32 live = 0;  // one bit per lane that has not exited
@@ -106,7 +136,7 @@ struct Block {
   bool parked = false;  // gets no turns: frozen, or not started
   std::vector<Thread> threads;
   std::vector<Warp> warps;
-  std::unique_ptr<u64[]> registers;
+  std::unique_ptr<Row[]> registers;
   std::vector<std::byte> shared;
   std::vector<u8> shared_state;
   std::vector<Cell> shared_cells;

@@ -68,7 +68,7 @@ std::string report_waiting(const Kernel& kernel, const std::vector<const Block*>
     for (const auto& [key, group] : groups) {
       if (++lines > kMaxLines) return out + "  …\n";
       out += fmt::format("  block {} thread {} {} at {} (pc {})\n", block->index,
-                         ranges(group.threads), key.second, kernel.text[key.first], key.first);
+                         ranges(group.threads), key.second, kernel.place(key.first), key.first);
     }
   }
   return out;

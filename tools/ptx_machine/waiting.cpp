@@ -75,15 +75,20 @@ void Launch::complete_barrier(Block& block, Barrier& barrier) {
   threads.swap(barrier.arrived);
   const Instruction* first_of_warp = nullptr;
   const Warp* warp = nullptr;
-  std::sort(threads.begin(), threads.end(),
-            [](const Thread* a, const Thread* b) { return a->index < b->index; });
+  if (threads.size() == block.threads.size()) {
+    std::transform(block.threads.begin(), block.threads.end(), threads.begin(),
+                   [](Thread& t) { return &t; });
+  } else {
+    std::sort(threads.begin(), threads.end(),
+              [](const Thread* a, const Thread* b) { return a->index < b->index; });
+  }
   for (Thread* t : threads) {
     bool reduces = (t->pending->d != kNoSlot) == (threads.front()->pending->d != kNoSlot);
     bool same_place = t->warp != warp || t->pending == first_of_warp || t->pending->count == 0;
     if (!reduces || !same_place) {
       fail(*t, ErrorKind::divergent_barrier,
            fmt::format("its warp meets barrier {} at another place, too: {}", t->barrier,
-                       kernel.text[static_cast<std::size_t>(first_of_warp - kernel.code.data())]));
+                       kernel.place(static_cast<u32>(first_of_warp - kernel.code.data()))));
     }
     warp = t->warp;
     first_of_warp = t->pending;

@@ -81,9 +81,8 @@ std::vector<u64> run(const Case& test, Stepping stepping) {
   const Kernel& kernel = *module->find("test");
   // Only the statements of the case: the frame around them uses loads, stores and more.
   for (std::size_t k = 0; k < kernel.text.size(); ++k) {
-    std::size_t statement = kernel.text[k].find(": ");
-    bool of_case = statement != std::string::npos &&
-                   test.text.find(kernel.text[k].substr(statement + 2)) != std::string::npos;
+    bool of_case =
+        kernel.text[k].number != 0 && test.text.find(kernel.text[k].text) != std::string::npos;
     if (of_case) seen().insert(kernel.rows[k]);
   }
   auto count = static_cast<u32>(test.rows.size());

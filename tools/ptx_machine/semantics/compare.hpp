@@ -95,8 +95,7 @@ u64 select_unless_slot(u64 a, u64 b, u64 c) {
 template <Compare C, class T>
 Run setp_of_compare(Instruction& i) {
   // With one destination and nothing to combine it is a function of two slots.
-  if (i.mode == 0 && i.d != kNoSlot && i.p == kNoSlot)
-    i.run_lanes = &run_lanes<&compare_slot<C, T>>;
+  if (i.mode == 0 && i.d != kNoSlot && i.p == kNoSlot) run_of<&compare_slot<C, T>, bool, T>(i);
   return &run_setp<C, T>;
 }
 
@@ -133,7 +132,8 @@ template <class... Ts>
 Run selp_of(Type type, Instruction& i, Types<Ts...>) {
   Run run = nullptr;
   auto chosen = [&]<class T>(T) {
-    return i.negate ? run_of<&select_unless_slot<T>>(i) : run_of<&select_slot<T>>(i);
+    return i.negate ? run_of<&select_unless_slot<T>, T, T, T, bool>(i)
+                    : run_of<&select_slot<T>, T, T, T, bool>(i);
   };
   ((holds<Ts>(type) ? static_cast<void>(run = chosen(Ts{})) : void()), ...);
   return run;

@@ -12,29 +12,30 @@ namespace {
 
 u64 move_slot(u64 a) { return a; }
 
+// Parts have at most half of the whole's bits.
+template <class T>
 PTX_EACH_LEVEL bool run_pack_lanes(Lanes& lanes, const Instruction& i) {
-  const u64* mask = lanes.mask.data();
-  u64 part = (u64{1} << i.width) - 1;
-  alignas(64) u64 out[kLanes] = {};
+  T part = (T{1} << i.width) - 1;
+  alignas(64) T packed[kLanes] = {};
   for (u32 n = 0; n < i.count; ++n) {
-    const u64* a = lanes.row(i.list[n]);
+    const u32* a = lanes.row<u32>(i.list[n]);
     u32 shift = n * i.width;
-    for (u32 k = 0; k < kLanes; ++k) out[k] |= (a[k] & part) << shift;
+    for (u32 k = 0; k < kLanes; ++k) packed[k] |= (a[k] & part) << shift;
   }
-  PTX_SET_LANES(lanes.row(i.d), mask, out[k])
+  PTX_SET_LANES(T, lanes.row<T>(i.d), lanes, packed[k])
   return true;
 }
 
+template <class T>
 PTX_EACH_LEVEL bool run_unpack_lanes(Lanes& lanes, const Instruction& i) {
-  const u64* mask = lanes.mask.data();
-  u64 part = (u64{1} << i.width) - 1;
-  alignas(64) u64 value[kLanes];
-  std::copy_n(lanes.row(i.a), kLanes, value);
+  T part = (T{1} << i.width) - 1;
+  alignas(64) T value[kLanes];
+  std::copy_n(lanes.row<T>(i.a), kLanes, value);
   for (u32 n = 0; n < i.count; ++n) {
     if (i.list[n] == kNoSlot) continue;
-    u64* d = lanes.row(i.list[n]);
+    u32* d = lanes.row<u32>(i.list[n]);
     u32 shift = n * i.width;
-    PTX_SET_LANES(d, mask, value[k] >> shift & part)
+    PTX_SET_LANES(u32, d, lanes, value[k] >> shift & part)
   }
   return true;
 }
@@ -106,24 +107,31 @@ void run_watched(Thread& t, const Instruction& i) {
   w.run(t, i);
 }
 
-Run move(const Form&, Instruction& i) { return run_of<&move_slot>(i); }
+Run move(const Form& form, Instruction& i) {
+  return bytes_of(form.type) == 8 ? run_of<&move_slot, u64, u64>(i)
+                                  : run_of<&move_slot, u32, u32>(i);
+}
 
 // `width` is the bits of one part; the decoder has set `count`.
 Run pack(const Form& form, Instruction& i) {
-  i.run_lanes = &run_pack_lanes;
-  i.width = 8 * bytes_of(form.type) / i.count;
+  u32 bytes = bytes_of(form.type);
+  i.run_lanes = bytes == 8 ? &run_pack_lanes<u64> : &run_pack_lanes<u32>;
+  i.lane_bytes[0] = static_cast<u8>(bytes);
+  i.width = 8 * bytes / i.count;
   return i.width < 64 && i.width * i.count == 8 * bytes_of(form.type) ? &run_pack : nullptr;
 }
 Run unpack(const Form& form, Instruction& i) {
-  i.run_lanes = &run_unpack_lanes;
-  i.width = 8 * bytes_of(form.type) / i.count;
+  u32 bytes = bytes_of(form.type);
+  i.run_lanes = bytes == 8 ? &run_unpack_lanes<u64> : &run_unpack_lanes<u32>;
+  i.lane_bytes[1] = static_cast<u8>(bytes);
+  i.width = 8 * bytes / i.count;
   return i.width < 64 && i.width * i.count == 8 * bytes_of(form.type) ? &run_unpack : nullptr;
 }
 Run read_clock(const Form&, Instruction&) { return &run_read_clock; }
-Run logic3(const Form&, Instruction& i) { return run_of<&logic3_slot>(i); }
+Run logic3(const Form&, Instruction& i) { return run_of<&logic3_slot, u32, u32>(i); }
 Run insert_field(const Form& form, Instruction& i) {
-  return form.type == Type::b32 ? run_of<&insert_field_slot<u32>>(i)
-                                : run_of<&insert_field_slot<u64>>(i);
+  return form.type == Type::b32 ? run_of<&insert_field_slot<u32>, u32, u32>(i)
+                                : run_of<&insert_field_slot<u64>, u64, u64, u64, u32, u32>(i);
 }
 Run branch(const Form&, Instruction& i) {
   i.branches = true;

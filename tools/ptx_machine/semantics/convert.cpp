@@ -106,7 +106,7 @@ u64 integral_slot(u64 a) {
 template <class D, class... As>
 Run cast_from(Type from, Instruction& i, Types<As...>) {
   Run run = nullptr;
-  ((holds<As>(from) ? static_cast<void>(run = run_of<&cast_slot<D, As>>(i)) : void()), ...);
+  ((holds<As>(from) ? static_cast<void>(run = run_of<&cast_slot<D, As>, D, As>(i)) : void()), ...);
   return run;
 }
 template <class... Ds, class From>
@@ -122,7 +122,7 @@ using AllIntegers = Types<u8, u16, u32, u64, s8, s16, s32, s64>;
 template <Rounding R, class A, class... Ds>
 Run to_integer(const Form& form, Instruction& i, Types<Ds...>) {
   Run run = nullptr;
-  ((holds<Ds>(form.first) ? static_cast<void>(run = run_of<&to_integer_slot<R, Ds, A>>(i))
+  ((holds<Ds>(form.first) ? static_cast<void>(run = run_of<&to_integer_slot<R, Ds, A>, Ds, A>(i))
                           : void()),
    ...);
   return run;
@@ -136,8 +136,8 @@ Run to_integer_rounding(const Form& form, Instruction& i) {
 template <Rounding R>
 Run integral_rounding(const Form& form, Instruction& i) {
   if (form.first != form.type) return nullptr;
-  return form.type == Type::f32 ? run_of<&integral_slot<R, f32>>(i)
-                                : run_of<&integral_slot<R, f64>>(i);
+  return form.type == Type::f32 ? run_of<&integral_slot<R, f32>, f32, f32>(i)
+                                : run_of<&integral_slot<R, f64>, f64, f64>(i);
 }
 
 template <u16 (*Narrow)(f32)>
@@ -191,20 +191,20 @@ Run round_to_integral(const Form& form, Instruction& i) {
   return integral_rounding<Rounding::up>(form, i);
 }
 Run convert_to_half(const Form& form, Instruction& i) {
-  return form.first == Type::f16 ? run_of<&to_half_slot<to_f16>>(i)
-                                 : run_of<&to_half_slot<to_bf16>>(i);
+  return form.first == Type::f16 ? run_of<&to_half_slot<to_f16>, u16, f32>(i)
+                                 : run_of<&to_half_slot<to_bf16>, u16, f32>(i);
 }
 Run convert_from_half(const Form& form, Instruction& i) {
-  return form.type == Type::f16 ? run_of<&from_half_slot<from_f16>>(i)
-                                : run_of<&from_half_slot<from_bf16>>(i);
+  return form.type == Type::f16 ? run_of<&from_half_slot<from_f16>, f32, u16>(i)
+                                : run_of<&from_half_slot<from_bf16>, f32, u16>(i);
 }
 Run convert_to_half_pair(const Form& form, Instruction& i) {
-  return form.first == Type::f16x2 ? run_of<&to_pair_slot<to_f16>>(i)
-                                   : run_of<&to_pair_slot<to_bf16>>(i);
+  return form.first == Type::f16x2 ? run_of<&to_pair_slot<to_f16>, u32, f32>(i)
+                                   : run_of<&to_pair_slot<to_bf16>, u32, f32>(i);
 }
 Run maximum_of_pairs(const Form& form, Instruction& i) {
-  return form.type == Type::f16x2 ? run_of<&maximum_of_pairs_slot<to_f16, from_f16>>(i)
-                                  : run_of<&maximum_of_pairs_slot<to_bf16, from_bf16>>(i);
+  return form.type == Type::f16x2 ? run_of<&maximum_of_pairs_slot<to_f16, from_f16>, u32, u32>(i)
+                                  : run_of<&maximum_of_pairs_slot<to_bf16, from_bf16>, u32, u32>(i);
 }
 
 }  // namespace ptx

@@ -2,11 +2,72 @@
 // anything is out of the ordinary nothing is done, and the lanes go one by one. Knows places and races.
 #include "tools/ptx_machine/semantics/lane_access.hpp"
 
+#include <optional>
+
 #include "tools/ptx_machine/lanes.hpp"
 #include "tools/ptx_machine/semantics/place.hpp"
 
 namespace ptx {
 namespace {
+
+// Whether lane k's address is the first one's plus k times `bytes`.
+PTX_EACH_LEVEL bool is_run(const u64* addresses, u32 bytes) {
+  u64 differs = 0;
+  for (u32 k = 0; k < kLanes; ++k) differs |= addresses[k] - addresses[0] - u64{k} * bytes;
+  return differs == 0;
+}
+
+// The place of the run of bytes that all lanes access, each its own part. Returns nothing if they
+// access anything else, or if an access needs a closer look.
+std::optional<Location> find_run(const Lanes& lanes, const Instruction& i, u32 bytes, bool writes) {
+  const u64* addresses = lanes.row<u64>(i.a);
+  if (!lanes.all() || !is_run(addresses, bytes)) return std::nullopt;
+  Launch& launch = *lanes.warp->lanes[0].launch;
+  u64 at = addresses[0] + i.offset;
+  u64 whole = u64{bytes} * kLanes;
+  Space space = i.space;
+  if (space == Space::generic) space = resolve_generic(at);
+  Location place{.space = space};
+  if ((at & (bytes - 1)) != 0 || launch.caches != nullptr) return std::nullopt;
+  if (space == Space::global) {
+    const Allocation* a = launch.memory.reach(at);
+    u64 offset = a != nullptr ? at - a->base : 0;
+    if (a == nullptr || a->read_only || a->watched || offset >= a->size ||
+        a->size - offset < whole) {
+      return std::nullopt;
+    }
+    place.bytes = a->region.bytes + offset;
+    place.state = a->region.state + offset;
+    place.cells = a->region.cells;
+    place.at = offset + a->lead;
+  } else if (space == Space::shared) {
+    Block& block = *lanes.warp->block;
+    if (at > block.shared.size() || block.shared.size() - at < whole) return std::nullopt;
+    place.bytes = block.shared.data() + at;
+    place.state = block.shared_state.data() + at;
+    place.cells = block.shared_cells.data();
+    place.at = at;
+    if (any_has(place.state, static_cast<u32>(whole), kGap)) return std::nullopt;
+  } else {
+    return std::nullopt;
+  }
+  bool was_written = writes || !launch.checks.uninitialised ||
+                     all_have(place.state, static_cast<u32>(whole), kWritten);
+  if (!was_written) return std::nullopt;
+  if (space == Space::global) {
+    (writes ? launch.counters.global_bytes_written : launch.counters.global_bytes_read) += whole;
+  }
+  return place;
+}
+
+// The part of a run that begins `skip` bytes after its beginning.
+Location part_of(const Location& run, u64 skip) {
+  Location part = run;
+  part.bytes += skip;
+  part.state += skip;
+  part.at += skip;
+  return part;
+}
 
 // Finds what the lanes access; false if some of them may not. Nothing is stored or counted by then.
 class Places {
@@ -29,7 +90,7 @@ class Places {
     return true;
   }
 
-  u64 address(u32 k) const { return lanes_.row(i_.a)[k] + i_.offset; }
+  u64 address(u32 k) const { return lanes_.row<u64>(i_.a)[k] + i_.offset; }
   const Location& operator[](u32 k) const { return places_[k]; }
 
  private:
@@ -116,68 +177,91 @@ class Places {
   std::array<Location, kLanes> places_;
 };
 
-[[noreturn]] void report(const Lanes& lanes, u32 k, const Places& places, Touch touch) {
+[[noreturn]] void report(const Lanes& lanes, u32 k, const Instruction& i, const Location& place,
+                         Touch touch) {
   Thread& t = lanes.warp->lanes[k];
   t.pc = lanes.pc + 1;
-  report_race(t, places[k], places.address(k), touch);
+  report_race(t, place, lanes.row<u64>(i.a)[k] + i.offset, touch);
 }
 
 u32 slot_of(const Instruction& i, u32 n, u32 single) {
   return i.list == nullptr ? single : i.list[n];
 }
 
-template <class T, bool NonCoherent>
-bool load_lanes(Lanes& lanes, const Instruction& i) {
-  u32 bytes = static_cast<u32>(sizeof(T)) * i.count;
-  Places places(lanes, i, bytes, false);
-  if (!places.find()) return false;
+// Loads what lane k finds at find_place(k).
+template <class T, bool NonCoherent, class FindPlace>
+void load_from(const Lanes& lanes, const Instruction& i, u32 bytes, FindPlace find_place) {
   Launch& launch = *lanes.warp->lanes[0].launch;
   if (launch.checks.races) {
     lanes.each([&](u32 k) {
-      if (places[k].cells == nullptr) return;
+      const Location& p = find_place(k);
+      if (p.cells == nullptr) return;
       const Thread& t = lanes.warp->lanes[k];
       View view{t.epoch, t.clock.get(), lanes.pc};
-      const Location& p = places[k];
       bool fine = NonCoherent ? launch.races.constant_read(view, p.cells, p.at, bytes)
                               : launch.races.weak_read(view, p.cells, p.at, bytes);
       if (!fine) [[unlikely]]
-        report(lanes, k, places, Touch::read);
+        report(lanes, k, i, p, Touch::read);
     });
   }
   // All lanes have their addresses: the destination may be the address.
   for (u32 n = 0; n < i.count; ++n) {
     u32 slot = slot_of(i, n, i.d);
     if (slot == kNoSlot) continue;
-    u64* d = lanes.row(slot);
-    for (u32 rest = lanes.bits; rest != 0; rest &= rest - 1) {
-      auto k = static_cast<u32>(std::countr_zero(rest));
-      T value;
-      std::memcpy(&value, places[k].bytes + n * sizeof(T), sizeof(T));
-      d[k] = to_slot(value);
-    }
+    auto fill = [&](auto* d) {
+      for (u32 rest = lanes.bits; rest != 0; rest &= rest - 1) {
+        auto k = static_cast<u32>(std::countr_zero(rest));
+        T value;
+        std::memcpy(&value, find_place(k).bytes + n * sizeof(T), sizeof(T));
+        d[k] = static_cast<std::remove_pointer_t<decltype(d)>>(to_slot(value));
+      }
+    };
+    is_wide(slot) ? fill(lanes.row<u64>(slot)) : fill(lanes.row<u32>(slot));
   }
+}
+
+template <class T, bool NonCoherent>
+bool load_lanes(Lanes& lanes, const Instruction& i) {
+  u32 bytes = static_cast<u32>(sizeof(T)) * i.count;
+  if (auto run = find_run(lanes, i, bytes, false)) {
+    load_from<T, NonCoherent>(lanes, i, bytes,
+                              [&](u32 k) { return part_of(*run, u64{k} * bytes); });
+    return true;
+  }
+  Places places(lanes, i, bytes, false);
+  if (!places.find()) return false;
+  load_from<T, NonCoherent>(lanes, i, bytes, [&](u32 k) -> const Location& { return places[k]; });
   return true;
+}
+
+template <class T, class FindPlace>
+void store_to(const Lanes& lanes, const Instruction& i, u32 bytes, FindPlace find_place) {
+  Launch& launch = *lanes.warp->lanes[0].launch;
+  lanes.each([&](u32 k) {
+    Thread& t = lanes.warp->lanes[k];
+    const Location& p = find_place(k);
+    View view{t.epoch, t.clock.get(), lanes.pc};
+    if (launch.checks.races && p.cells != nullptr &&
+        !launch.races.weak_write(view, p.cells, p.at, bytes)) [[unlikely]]
+      report(lanes, k, i, p, Touch::write);
+    note_written(t, p, bytes);
+    for (u32 n = 0; n < i.count; ++n) {
+      auto value = static_cast<T>(lanes.value(slot_of(i, n, i.b), k));
+      std::memcpy(p.bytes + n * sizeof(T), &value, sizeof(T));
+    }
+  });
 }
 
 template <class T>
 bool store_lanes(Lanes& lanes, const Instruction& i) {
   u32 bytes = static_cast<u32>(sizeof(T)) * i.count;
+  if (auto run = find_run(lanes, i, bytes, true)) {
+    store_to<T>(lanes, i, bytes, [&](u32 k) { return part_of(*run, u64{k} * bytes); });
+    return true;
+  }
   Places places(lanes, i, bytes, true);
   if (!places.find()) return false;
-  Launch& launch = *lanes.warp->lanes[0].launch;
-  lanes.each([&](u32 k) {
-    Thread& t = lanes.warp->lanes[k];
-    const Location& p = places[k];
-    View view{t.epoch, t.clock.get(), lanes.pc};
-    if (launch.checks.races && p.cells != nullptr &&
-        !launch.races.weak_write(view, p.cells, p.at, bytes)) [[unlikely]]
-      report(lanes, k, places, Touch::write);
-    note_written(t, p, bytes);
-    for (u32 n = 0; n < i.count; ++n) {
-      auto value = static_cast<T>(lanes.row(slot_of(i, n, i.b))[k]);
-      std::memcpy(p.bytes + n * sizeof(T), &value, sizeof(T));
-    }
-  });
+  store_to<T>(lanes, i, bytes, [&](u32 k) -> const Location& { return places[k]; });
   return true;
 }
 

@@ -198,8 +198,8 @@ void run_fence(Thread& t, const Instruction&) {
 
 void run_add_offset(Thread& t, const Instruction& i) { t.r[i.d] = t.r[i.a] + i.offset; }
 PTX_EACH_LEVEL bool run_add_offset_lanes(Lanes& lanes, const Instruction& i) {
-  const u64* a = lanes.row(i.a);
-  PTX_SET_LANES(lanes.row(i.d), lanes.mask, a[k] + i.offset)
+  const u64* a = lanes.row<u64>(i.a);
+  PTX_SET_LANES(u64, lanes.row<u64>(i.d), lanes, a[k] + i.offset)
   return true;
 }
 
@@ -224,7 +224,7 @@ void run_prefetch(Thread& t, const Instruction& i) {
   ++t.launch->counters.prefetches;
 }
 bool run_prefetch_lanes(Lanes& lanes, const Instruction& i) {
-  const u64* a = lanes.row(i.a);
+  const u64* a = lanes.row<u64>(i.a);
   Thread* threads = lanes.warp->lanes;
   bool all = true;
   lanes.each([&](u32 k) { all = all && may_prefetch(threads[k], a[k] + i.offset); });
@@ -255,6 +255,7 @@ Run load(const Form& form, Instruction& i) {
   bool weak = i.order == Order::weak;
   bool extends = info(form.type).kind == Kind::signed_int;
   if (weak) i.run_lanes = weak_load_lanes(i.width, extends, form.has("nc"));
+  i.lane_bytes[1] = 8;  // the address
   if (form.has("nc")) return constant_load(i.width, extends);
   switch (i.width) {
     case 1:
@@ -275,6 +276,7 @@ Run store(const Form& form, Instruction& i) {
   set_access(form, i);
   bool weak = i.order == Order::weak;
   if (weak) i.run_lanes = weak_store_lanes(i.width);
+  i.lane_bytes[1] = 8;  // the address
   switch (i.width) {
     case 1:
       return weak ? &run_store<u8> : &run_strong_store<u8>;
@@ -302,15 +304,22 @@ Run atomic(const Form& form, Instruction& i) {
   return atomic_of<AtomicOp::bit_xor>(form.type);
 }
 
-Run convert_address(const Form& form, Instruction& i) {
-  i.offset = window_of(space_of(form));
+namespace {
+
+Run add_offset(Instruction& i, u64 offset) {
+  i.offset = offset;
   i.run_lanes = &run_add_offset_lanes;
+  i.lane_bytes = {8, 8};
   return &run_add_offset;
 }
+
+}  // namespace
+
+Run convert_address(const Form& form, Instruction& i) {
+  return add_offset(i, window_of(space_of(form)));
+}
 Run convert_address_to(const Form& form, Instruction& i) {
-  i.offset = 0 - window_of(space_of(form));
-  i.run_lanes = &run_add_offset_lanes;
-  return &run_add_offset;
+  return add_offset(i, 0 - window_of(space_of(form)));
 }
 Run is_space(const Form& form, Instruction& i) {
   i.space = space_of(form);
@@ -323,6 +332,7 @@ Run fence(const Form& form, Instruction&) {
 }
 Run prefetch(const Form&, Instruction& i) {
   i.run_lanes = &run_prefetch_lanes;
+  i.lane_bytes[1] = 8;  // the address
   return &run_prefetch;
 }
 Run no_operation(const Form&, Instruction& i) {

@@ -86,7 +86,7 @@ void report_race(Thread& t, const Location& place, u64 address, Touch touch) {
        fmt::format("{} of {}, {} the {} by block {} thread {}\n  at {}", name_of(touch),
                    describe(t, place.space, address),
                    other.constant ? "in one launch with" : "which nothing orders after", other.what,
-                   block_of(other.id), index_of(other.id), t.launch->kernel.text[other.pc]));
+                   block_of(other.id), index_of(other.id), t.launch->kernel.place(other.pc)));
 }
 
 }  // namespace ptx

@@ -24,7 +24,7 @@ enum class Touch : u8 { read, write, both };
 [[noreturn]] void uninitialised(Thread& t, const Location& place, u64 address, u32 bytes);
 [[noreturn]] void report_race(Thread& t, const Location& place, u64 address, Touch touch);
 
-// All `bytes` state bytes have `bit`; bytes is 1, 2, 4 or a multiple of 8.
+// All `bytes` state bytes have `bit`; here and below, bytes is 1, 2, 4 or a multiple of 8.
 inline bool all_have(const u8* state, u32 bytes, u8 bit) {
   u64 pattern = 0x0101'0101'0101'0101u * bit;
   if (bytes < 8) {
@@ -41,10 +41,17 @@ inline bool all_have(const u8* state, u32 bytes, u8 bit) {
   return true;
 }
 inline bool any_has(const u8* state, u32 bytes, u8 bit) {
-  for (u32 k = 0; k < bytes; ++k) {
-    if ((state[k] & bit) != 0) return true;
+  u64 any = 0;
+  if (bytes < 8) {
+    std::memcpy(&any, state, bytes);
+  } else {
+    for (u32 k = 0; k < bytes; k += 8) {
+      u64 eight;
+      std::memcpy(&eight, state + k, 8);
+      any |= eight;
+    }
   }
-  return false;
+  return (any & (0x0101'0101'0101'0101u * bit)) != 0;
 }
 
 inline Location locate(Thread& t, Space space, u64 address, u32 bytes, Touch touch) {

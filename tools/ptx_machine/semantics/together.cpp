@@ -24,9 +24,8 @@ void run_in_warp(Thread& t, const Instruction& i) {
 template <WarpFunction F>
 bool run_lanes_in_warp(Lanes& lanes, const Instruction& i) {
   Warp& warp = *lanes.warp;
-  const u64* members = lanes.row(i.e);
   for (u32 rest = lanes.bits; rest != 0; rest &= rest - 1) {
-    auto named = static_cast<u32>(members[std::countr_zero(rest)]);
+    auto named = static_cast<u32>(lanes.value(i.e, static_cast<u32>(std::countr_zero(rest))));
     if ((named & warp.live) != lanes.bits) return false;
   }
   for (u32 rest = lanes.bits; rest != 0; rest &= rest - 1) {
