@@ -9,7 +9,8 @@ HOWS = ("delayed", "current", "mx", "mx-rceil", "block128", "block128-f32")
 EXACT = HOWS[2:]  # what the master's copy is, follows from it alone
 MX, SQUARES = HOWS[2:4], HOWS[4:]
 TYPES = [torch.float8_e4m3fn, torch.float8_e5m2]
-SHAPES = ((70, 96), (5, 40), (33,), (0, 4), (), (130, 257), (3, 50, 200))
+LARGE = (130, 129)  # more than one piece; two squares of each side, and ragged blocks
+SHAPES = ((70, 96), (5, 40), (33,), (0, 4), (), LARGE, (3, 44, 36))
 ON_CUDA = parts.on_cuda(torch.device("cpu"))
 WIDE = hasattr(torch.Tensor, "grad_dtype")  # gradients in f32
 
