@@ -34,7 +34,7 @@ def test_messages_are_as_the_page_says():
 def test_names_on_the_pages_exist():
     for page in ("pytorch", "trainers", "migration", "install"):
         text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-        for name in set(re.findall(r"stepfuse\.torch\.(\w+)", text)) - {"accelerate", "megatron", "torchtitan", "transformers"}:
+        for name in set(re.findall(r"stepfuse\.torch\.(\w+)", text)) - {"accelerate", "lightning", "megatron", "torchtitan", "transformers"}:
             assert hasattr(stepfuse.torch, name), (page, name)
         for file in re.findall(r"`((?:tools|tests)/[\w/.]+)`", text):
             assert (ROOT / file).exists(), (page, file)
