@@ -455,7 +455,7 @@ def test_groups_have_their_own_beside_f32():
 
 def test_what_does_not_go_together_is_refused():
     params = parameters()
-    with pytest.raises(ValueError, match="copy_scale is one of delayed, current, mx, mx-rceil, block128, block128-f32, or None, not 'fp8'"):
+    with pytest.raises(ValueError, match="copy_scale is one of delayed, current, mx, mx-rceil, mxfp8, mxfp8-rceil, block128, block128-f32, nvfp4, nvfp4-delayed, or None, not 'fp8'"):
         AdamW(params, copy_scale="fp8")
     for other in ({"master": "remainder"}, {"weight_rounding": "nearest"}):
         with pytest.raises(ValueError, match="leave out weight_rounding= and master="):

@@ -13,7 +13,10 @@ NORMS = {1.0: "l1", 2.0: "l2", math.inf: "inf"}
 ROUNDINGS = ("nearest", "stochastic", "kahan")
 MASTERS = ("f32", "remainder", "ecc24")
 COPY_SCALES = {"delayed": "number", "current": "number", "mx": "blocks", "mx-rceil": "blocks",
-               "block128": "squares", "block128-f32": "squares"}  # and the form of the scales
+               "mxfp8": "blocks", "mxfp8-rceil": "blocks", "block128": "squares", "block128-f32": "squares",
+               "nvfp4": "fours", "nvfp4-delayed": "fours"}  # and the form of the scales
+IN_SQUARES = ("mxfp8", "mxfp8-rceil", "block128", "block128-f32", "nvfp4", "nvfp4-delayed")  # those whose scales belong to squares
+ROW_BLOCKS = {"mxfp8": 32, "mxfp8-rceil": 32, "nvfp4": 16, "nvfp4-delayed": 16}  # the length of a row is a multiple of this
 COPY_BLOCK = 32  # elements that share a scale in "blocks"
 SEEDS = 1 << 63
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import parts, private, stored
+from . import packed, parts, private, stored
 from .arguments import COPY_BLOCK, COPY_SCALES
 from .checks import DTYPES, check_copy, check_disjoint, check_memory, check_moments, check_parameter, check_together, check_whole, needs_whole
 from .gathered import Gathered, can_gather
@@ -195,8 +195,8 @@ class Binding:
                     index[key] = len(divided)
                     divided.append(Part(*key))
                 needs_rows = functools.partial(has_rows, self.optimizer._recipe, key.kind)
-                position = stored.with_matrix_columns(self.position(p, len(places), key.seed is not None), stored.scale_mode(group, p), p, name,
-                                                      needs_rows)
+                scaling = stored.scale_mode(group, p) or packed.scale_mode(group, p)
+                position = stored.with_matrix_columns(self.position(p, len(places), key.seed is not None), scaling, p, name, needs_rows)
                 whole = gathered.add(p, name).weight if self.gathers(key.kind, p) else None
                 slot = divided[index[key]].add(p, name, group, counted, position if whole is None else position._replace(offset=0), i, whole)
                 places.append((p, name, index[key], slot))
@@ -238,6 +238,8 @@ class Binding:
             options += [f"model={dtype}", *([f"weight-rounding={rounding}"] if rounding else [])]
             options += [f"master={master or 'f32'}"] if master or not rounding else []
             options += [f"copy-scale={way}" for way in (stored.scale_mode(group, p),) if way is not None]
+        elif (way := packed.scale_mode(group, p)) is not None:
+            options += ["master=f32", f"copy-scale={way}"]
         return (*options, *self.moments(group, p, tuple(options)))
 
     def moments(self, group: dict[str, Any], p: Tensor, options: tuple[str, ...]) -> list[str]:
@@ -333,7 +335,10 @@ class Binding:
         to parameters."""
         weights = []
         made = program(self.optimizer._recipe, part.options)
-        if "weight" in made.buffers():
+        copies = [packed.find(self.optimizer._live_packed(), p) for p, g in zip(part.params, part.group_of) if packed.scale_mode(part.groups[g], p)]
+        if copies:  # of parameters that are their own masters
+            packed.bind(part, copies)
+        elif "weight" in made.buffers():
             self.forget_masters(part, made.buffers())
             known = self.optimizer._live_scales()
             for p, g in zip(part.params, part.group_of):
@@ -352,8 +357,10 @@ class Binding:
             buffer = stored.Buffer(*declared)
             if name == "grad":
                 continue
-            if name == "weight":
+            if name == ("master" if copies else "weight"):
                 arrays = weights
+            elif copies and name in ("weight", "weight_scale"):
+                arrays = [copy.words if name == "weight" else copy.scales for copy in copies]
             elif name == "weight_scale":
                 arrays = [self.scales(p, gathered.by_id[id(p)] if whole else None) for p, whole in zip(part.params, part.gathered)]
             elif buffer.is_output and name != "master":  # the master exists before the first step

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .arguments import COPY_BLOCK, COPY_SCALES, check_choice
+from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, ROW_BLOCKS, check_choice
 from .groups import names_of
 from .programs import program
 from .tensors import (
@@ -74,7 +74,7 @@ def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...], element
 
 
 def check_copies(who: str, groups: list[dict[str, Any]]) -> None:
-    """Checks options for 8-bit copies with a scale (copy_scale=), if there are any."""
+    """Checks options for copies with a scale (copy_scale=), if there are any."""
     scaled = [(index, group) for index, group in enumerate(groups) if group.get("copy_scale") is not None]
     for index, group in scaled:
         check_choice("copy_scale", group["copy_scale"], COPY_SCALES)
@@ -82,24 +82,45 @@ def check_copies(who: str, groups: list[dict[str, Any]]) -> None:
             raise ValueError("copy_scale= needs f32 masters: leave out weight_rounding= and master=")
         for p, name in zip(group["params"], names_of(group, index)):
             check_copy(who, p, name, group)
-    if scaled and not any(p.dtype.itemsize == 1 for _, group in scaled for p in group["params"]):
+    eights = [group for _, group in scaled if COPY_SCALES[group["copy_scale"]] != "fours"]
+    if eights and not any(p.dtype.itemsize == 1 for group in eights for p in group["params"]):
         raise ValueError(f"{who}: copy_scale= needs 8-bit parameters, and there is none: make those that should have f32 masters "
                          "torch.float8_e4m3fn or torch.float8_e5m2, or leave it out")
 
 
 def check_copy(who: str, p: Tensor, name: str, group: dict[str, Any]) -> None:
-    if group.get("copy_scale") is None or p.dtype == torch.float32:  # an f32 parameter is its own master
+    way = group.get("copy_scale")
+    if way is None:
         return
-    if p.dtype.itemsize != 1:
+    check_choice("copy_scale", way, COPY_SCALES)
+    in_fours = COPY_SCALES[way] == "fours"
+    if p.ndim < 2 if in_fours else p.dtype == torch.float32:  # stepped without a copy; an f32 parameter is its own master
+        return
+    if in_fours and (p.dtype != torch.float32 or not p.is_contiguous()):
+        raise TypeError(f"{who}: copy_scale={way!r} has copies of f32 matrices without gaps, and {name} is {p.dtype} with strides {p.stride()}: "
+                        "give it a group of its own with copy_scale=None, or convert it")
+    if not in_fours and p.dtype.itemsize != 1:
         raise TypeError(f"{who}: copy_scale= needs 8-bit parameters, and {name} is {p.dtype}: give it a group of its own with "
                         "copy_scale=None, or make it torch.float8_e4m3fn or torch.float8_e5m2")
-    check_choice("copy_scale", group["copy_scale"], COPY_SCALES)
     kept = {choice.rpartition("=")[2] for choice in re.split("[|,]", str(group.get("moments") or ""))} - {"", *DTYPES.values()}
-    if kept and COPY_SCALES[group["copy_scale"]] == "squares":
-        raise ValueError(f"{who}: copy_scale={group['copy_scale']!r} counts blocks from rows, moments={group['moments']!r} from the first element: give "
-                         f"{name} a group of its own with moments='bf16', or with copy_scale='current'")
+    if kept and way in IN_SQUARES:
+        raise ValueError(f"{who}: copy_scale={way!r} counts blocks from rows, moments={group['moments']!r} from the first element: give "
+                         f"{name} a group of its own with moments='bf16', or with copy_scale={None if in_fours else 'current'!r}")
+    if way in ROW_BLOCKS:
+        check_rows(who, p, name, way)
+    elif is_distributed(p):
+        check_shards(who, p, name, way)
+
+
+def check_rows(who: str, p: Tensor, name: str, way: str) -> None:
+    """Refuses rows, the last dimension in memory, that have less than whole blocks."""
     if is_distributed(p):
-        check_shards(who, p, name, group["copy_scale"])
+        raise TypeError(f"{who}: copy_scale={way!r} takes whole parameters, and {name} is a DTensor, whose mesh may cut squares: use DDP, or "
+                        "copy_scale='mx'")
+    row = min((n for n, stride in zip(p.shape, p.stride()) if stride == 1 and n > 1), default=1)
+    if p.ndim > 1 and p.numel() > row and row % ROW_BLOCKS[way]:
+        raise ValueError(f"{who}: copy_scale={way!r} has a scale per {ROW_BLOCKS[way]} elements of a row, and {name}, of shape {tuple(p.shape)}, has "
+                         f"rows of {row}: give it a group of its own with copy_scale=None or 'current'")
 
 
 def check_shards(who: str, p: Tensor, name: str, way: str) -> None:

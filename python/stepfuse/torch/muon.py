@@ -93,6 +93,7 @@ class Update(Fused):
     state = property(lambda self: self.whole.state)
     defaults = property(lambda self: self.whole.defaults)
     _scales = property(lambda self: self.whole._live_scales())
+    _packed = property(lambda self: self.whole._live_packed())
 
     def _check_group(self, group: dict[str, Any]) -> None:
         """The first half has checked it."""

@@ -78,8 +78,10 @@ class OptimizerOptions(TypedDict, total=False):
         max_update: of a group: that limit, 1 by default.
         copy_scale: of a group. 8-bit parameters are their f32 masters times a scale: "delayed" and "current" have one
             per parameter, from its largest values so far or now; "mx" and "mx-rceil" a power of two per 32 elements,
-            rounded down or up; "block128" a power of two per 128 rows of 128 columns, "block128-f32" any number for
-            these. copy_scale_inv() has the inverse, dequantized() applies it, and set_weight() starts from f32 values.
+            rounded down or up; "mxfp8" and "mxfp8-rceil" the same, shared by 32 rows; "block128" a power of two per 128
+            rows of 128 columns, "block128-f32" any number for these. With "nvfp4" and "nvfp4-delayed" f32 matrices have
+            copies in 4 bits. quantized() returns copies that matrix products take. copy_scale_inv() has the inverse,
+            dequantized() applies it, and set_weight() starts from f32 values.
     """
 
     store: dict[str, str] | None
@@ -241,7 +243,10 @@ def spread_store(values: dict[str, Any], given: Iterable[str]) -> None:
 
 
 def spread_weight(values: dict[str, Any], store: dict[str, str], form: str) -> None:
-    """Sets the options that `store` gives for the weight: "bf16", "bf16:stochastic", "bf16+ecc24" or "f8e4m3:mx"."""
+    """Sets the options that `store` gives for the weight: "bf16", "bf16:stochastic", "bf16+ecc24", "f8e4m3:mx" or "mxfp8"."""
+    if form in COPY_SCALES:  # the parameters decide the type
+        values["copy_scale"] = form
+        return
     stored, _, rule = form.partition(":")
     values["weight_type"], _, rest = stored.partition("+")
     if values["weight_type"] not in (*DTYPES.values(),) or rest not in ("", *MASTERS) or rule not in ("", *ROUNDINGS, *COPY_SCALES):

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .. import _core
 from . import parts, private
-from .arguments import COPY_BLOCK, COPY_SCALES, check_choice
+from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, check_choice
 from .checks import DTYPES
 from .numbers import from_bits, to_bits
 from .scaler import DLPACK
@@ -36,7 +36,7 @@ RESTS = {"master": "f32", "remainder": "remainder", "correction": "ecc24", "corr
 SIDE = 128  # rows and columns of a copy that share a scale in "squares"
 ONE = 127  # the exponent of 1
 PAST = 15  # steps whose largest weight "delayed" remembers
-NAMES = ("copy_scale", "copy_scale_inv", *(f"amax_{age + 1}" for age in range(PAST)))  # what a step has of scales
+NAMES = ("copy_scale", "copy_scale_inv", "copy_amax", *(f"amax_{age + 1}" for age in range(PAST)))  # what a step has of scales
 STATES = ("copy_scale_inv", "weight_scale", "copy_scale", "amax_history")  # what a parameter's state has
 
 
@@ -92,9 +92,8 @@ def run_conversion(program: Any, arrays: dict[str, Tensor], weight: Tensor, stat
     kept = {name: from_bits(bits, dtype) for name, (dtype, _, _, bits) in program.states().items()}
     if weight.numel() > 0:
         device, size = next(iter(arrays.values())).device, weight.numel()
-        in_squares = any(Buffer(*b).rows > 1 for b in program.buffers().values())
-        columns = matrix_shape(weight)[1] if in_squares else 0
-        step = _core.Step(program, [("array", size, 0, False, 0, 0, size, columns)], *parts.core_device(device), None, False, parts.allocator(device))
+        layout = [("array", size, 0, False, 0, 0, size, matrix_shape(weight)[1])]
+        step = _core.Step(program, layout, *parts.core_device(device), None, False, parts.allocator(device))
         for name, array in arrays.items():
             step.bind(name, [array.data_ptr()])
         if program.states():
@@ -321,7 +320,7 @@ def matrix_shape(p: Tensor) -> tuple[int, int]:
 
 def with_matrix_columns(position: Position, mode: str | None, p: Tensor, name: str, has_rows: Callable[[], bool]) -> Position:
     """Returns the position with the row length that squares count by. `has_rows` tells whether the step has per-row values."""
-    if mode is None or COPY_SCALES[mode] != "squares" or p.numel() == 0 or p.ndim < 2:
+    if mode not in IN_SQUARES or p.numel() == 0 or p.ndim < 2:
         return position
     columns = matrix_shape(p)[1]
     if columns != columns_of(p) and has_rows():

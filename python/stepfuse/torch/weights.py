@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import private, stored
+from . import packed, private, stored
 from .groups import find
 from .tensors import is_distributed, local
 
@@ -21,6 +21,7 @@ class Weights:
     state: Any
     _shows_averages = False
     _scales: dict[Tensor, Tensor] | None = None  # scales of copies by parameter; these tensors are never replaced
+    _packed: dict[Tensor, packed.Packed] | None = None  # copies in 4 bits, by parameter
 
     @torch.no_grad()
     def set_weight(self, param: Tensor | str, values: Tensor) -> None:
@@ -65,6 +66,33 @@ class Weights:
         if codes is None:
             return stored.Dequantized.apply(p, scales, dtype)
         return stored.Dequantized.apply(codes, scales.full_tensor().reshape(-1) if is_distributed(scales) else scales, dtype)
+
+    def quantized(self, param: Tensor | str, dtype: torch.dtype = torch.float32, plain: bool = False) -> Any:
+        """Returns a parameter's copy as matrix products of few bits take it: torchao's MXTensor ("mxfp8", "mx") or NVFP4Tensor
+        ("nvfp4"), whose values have `dtype`. With plain=True it is a tuple (codes, scales, tensor_scale) of torch's tensors, and needs
+        no torchao. Steps write to the same memory. Ask again after anything else has written to the parameter.
+
+        Example:
+            >>> optimizer = stepfuse.torch.AdamW(model.parameters(), copy_scale="nvfp4")
+            >>> codes, scales, tensor_scale = optimizer.quantized(layer.weight, plain=True)
+        """
+        group, place = find(self.param_groups, param)
+        p = group["params"][place]
+        if packed.scale_mode(group, p) is not None:
+            arrays = packed.find(self._live_packed(), p).arrays(p)
+        else:
+            p, scales = self._scaled(p)
+            scales = stored.to_visible_scales(scales, p)
+            if scales.dtype == torch.float32 or scales.shape[:-1] != p.shape[:-1] or is_distributed(p):
+                raise ValueError(f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} with copy_scale={group['copy_scale']!r} is no "
+                                 "MX tensor: that needs copy_scale='mxfp8' or 'mx' and whole blocks of 32 in each row, and no DTensor")
+            arrays = packed.Quantized(p.detach(), scales, None)
+        return arrays if plain else packed.to_torchao(arrays, dtype)
+
+    def _live_packed(self) -> dict[Tensor, packed.Packed]:
+        if self._packed is None:
+            self._packed = {}
+        return self._packed
 
     def _scaled(self, param: Tensor | str) -> tuple[Tensor, Tensor]:
         group, place = find(self.param_groups, param)

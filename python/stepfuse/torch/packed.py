@@ -1,0 +1,100 @@
+"""NVFP4 copies of f32 parameters (copy_scale="nvfp4"): the arrays that steps write, for 4-bit matrix products.
+
+The parameter is its own master. Its copy is not state: it is made again from the parameter if anything but a step has written to that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from . import stored
+from .arguments import COPY_BLOCK, COPY_SCALES
+from .numbers import to_bits
+from .scaler import DLPACK
+
+if TYPE_CHECKING:
+    from .parts import Part
+
+BLOCK = 16  # elements of a row that share a scale, and rows of such elements
+FORM = "nvfp4"
+
+
+class Quantized(NamedTuple):
+    """The arrays of a copy. A weight is its code times its scale, and times the tensor's scale if there is one."""
+
+    codes: Tensor  # of 4 bits: bytes with two of them, the first in the lower half
+    scales: Tensor
+    tensor_scale: Tensor | None
+
+
+class Packed:
+    """A parameter's codes and scales: always the same tensors."""
+
+    def __init__(self, p: Tensor) -> None:
+        self.words = torch.zeros(p.numel() // 8, dtype=torch.int32, device=p.device)
+        self.scales = torch.zeros(p.numel() // BLOCK, dtype=torch.float8_e4m3fn, device=p.device)
+        self.of_tensor = torch.ones((), device=p.device)
+        self.version = -1  # of the parameter that this is a copy of
+
+    def follow(self, p: Tensor) -> None:
+        """Makes the copy again if the parameter has changed since it was made."""
+        if self.version == p._version:
+            return
+        made, states = stored.encode(p.detach(), FORM)
+        self.words.copy_(made[f".{FORM}.weight"])
+        self.scales.copy_(made[f".{FORM}.weight_scale"])
+        self.of_tensor.fill_(states["copy_scale_inv"])
+        self.version = p._version
+
+    def arrays(self, p: Tensor) -> Quantized:
+        rows = p.shape[:-1]
+        return Quantized(self.words.view(torch.uint8).view(*rows, p.shape[-1] // 2), self.scales.view(*rows, p.shape[-1] // BLOCK),
+                         self.of_tensor)
+
+
+def scale_mode(group: dict[str, Any], p: Tensor) -> str | None:
+    """Returns how a parameter of that group is copied in 4 bits: only matrices are, and vectors are stepped without a copy."""
+    mode = group.get("copy_scale")
+    is_copied = mode is not None and COPY_SCALES.get(mode) == "fours" and p.dtype == torch.float32 and p.ndim > 1 and p.numel() > 0
+    return mode if is_copied else None
+
+
+def find(known: dict[Tensor, Packed], p: Tensor) -> Packed:
+    """A parameter's copy, up to date."""
+    mine = known.get(p)
+    if mine is None or mine.words.device != p.device or mine.words.numel() * 8 != p.numel():
+        mine = known[p] = Packed(p)
+    mine.follow(p)
+    return mine
+
+
+def bind(part: Part, copies: list[Packed]) -> None:
+    """Gives a step what the copies have; where it writes the tensors' scales, stored.publish_scales() takes them."""
+    part.packed = copies
+    part.step.write_state("copy_scale_inv", [to_bits(x, "f32") for x in torch.stack([c.of_tensor for c in copies]).tolist()])
+    if "copy_amax" in part.states:
+        largest = torch.stack([p.detach().abs().max() for p in part.params]).nan_to_num(0, 0, 0)
+        part.step.write_state("copy_amax", [to_bits(x, "f32") for x in largest.tolist()])
+    part.shown = [c.of_tensor for c in copies]
+    part.written = list(torch.utils.dlpack.from_dlpack(
+        part.step.numbers("copy_scale_inv", DLPACK[part.device.type], part.device.index or 0)).unbind())
+
+
+def publish(part: Part) -> None:
+    """After a step, which has made the copies from the new parameters."""
+    for p, copy in zip(part.params, part.packed):
+        copy.version = p._version
+
+
+def to_torchao(arrays: Quantized, dtype: torch.dtype) -> Any:
+    """torchao's tensor over the same memory."""
+    from torchao.prototype.mx_formats.mx_tensor import MXTensor
+    from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor
+    from torchao.quantization.quantize_.common.kernel_preference import KernelPreference
+
+    if arrays.tensor_scale is not None:
+        return NVFP4Tensor(arrays.codes, arrays.scales, BLOCK, dtype, arrays.tensor_scale)
+    return MXTensor(arrays.codes, arrays.scales, arrays.codes.dtype, COPY_BLOCK, dtype, KernelPreference.EMULATED, None, False)
