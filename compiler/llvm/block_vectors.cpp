@@ -41,7 +41,7 @@ bool BodyEmitter::goes_in_vectors(const plan::Pass& pass) const {
 
 // Reduces each block by halving. Each step combines two vectors of blocks to one.
 std::string BodyEmitter::reduce_blocks(const plan::Inst& inst, const std::string& i) {
-  const Kept& k = kept_.at(inst.operands[0]);
+  const StackArray& k = stack_arrays_.at(inst.operands[0]);
   fill_with_identities(inst, k, i, block_of(plan_[inst.value].at) * m_.lanes);
   bool by_bits = reduces_by_bits(inst);
   DType t = by_bits ? DType::i32 : k.dtype;
@@ -90,7 +90,7 @@ void BodyEmitter::emit_block_vectors(const plan::Pass& pass) {
     }
     for (size_t input : pass.inputs) {
       plan::Id v = body_.code[input].value;
-      const Kept& k = kept_.at(v);
+      const StackArray& k = stack_arrays_.at(v);
       if (k.block == pass.block) {
         std::string at = f_.address("at", k.array, i, vector_bytes(k.dtype));
         vectors_[v] = vector_.load(k.dtype, at, name(v));
@@ -107,8 +107,8 @@ void BodyEmitter::emit_block_vectors(const plan::Pass& pass) {
       } else {
         evaluate(inst, i);
       }
-      auto kept = kept_.find(inst.value);
-      if (kept == kept_.end()) continue;
+      auto kept = stack_arrays_.find(inst.value);
+      if (kept == stack_arrays_.end()) continue;
       vector_.store(inst.out, vectors_.at(inst.value),
                     f_.address("at", kept->second.array, i, vector_bytes(inst.out)));
     }

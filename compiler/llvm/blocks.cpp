@@ -21,8 +21,8 @@ void BodyEmitter::emit_units() {
   for (size_t i = 0; i < streams_.size(); ++i) streams_[i].tail = storage_.unit("unit", i);
   for (const plan::Inst& inst : body_.code) {
     if (!inst.kept) continue;
-    kept_[inst.value] = {storage_.unit("kept", kept_.size()), inst.out,
-                         block_of(plan_[inst.value].at)};
+    stack_arrays_[inst.value] = {storage_.unit("kept", stack_arrays_.size()), inst.out,
+                                 block_of(plan_[inst.value].at)};
   }
   for (Reducer& r : reducers_) r.pointer = r.array;
   f_.loop(
@@ -88,7 +88,7 @@ void BodyEmitter::emit_elements(const plan::Pass& pass) {
     }
     for (size_t input : pass.inputs) {
       plan::Id v = body_.code[input].value;
-      const Kept& k = kept_.at(v);
+      const StackArray& k = stack_arrays_.at(v);
       if (k.block == 1) {
         vectors_[v] =
             vector_.load(k.dtype, f_.address("at", k.array, i, vector_bytes(k.dtype)), name(v));
@@ -113,8 +113,8 @@ void BodyEmitter::emit_elements(const plan::Pass& pass) {
         std::string at = f_.address("at", decoded->second, i, vector_bytes(DType::f32));
         vectors_[inst.value] = vector_.load(DType::f32, at, name(inst.value));
       }
-      auto kept = kept_.find(inst.value);
-      if (kept == kept_.end()) continue;
+      auto kept = stack_arrays_.find(inst.value);
+      if (kept == stack_arrays_.end()) continue;
       std::string at = f_.address("at", kept->second.array, i, vector_bytes(inst.out));
       vector_.store(inst.out, vectors_.at(inst.value), at);
     }
@@ -148,8 +148,8 @@ void BodyEmitter::combine_unit(const plan::Pass& pass, const std::string& i) {
 
 // Elements behind the chunk's end become the identity, each time that a part `i` of `block` elements with some of them
 // is reduced.
-void BodyEmitter::fill_with_identities(const plan::Inst& inst, const Kept& k, const std::string& i,
-                                       int block) {
+void BodyEmitter::fill_with_identities(const plan::Inst& inst, const StackArray& k,
+                                       const std::string& i, int block) {
   std::string first = f_.set("end", "mul i64 {}, {}", i, block);
   std::string behind = f_.set("end", "add i64 {}, {}", first, block);
   std::string beyond = f_.set("beyond", "icmp ugt i64 {}, {}", behind, unit_.size);
@@ -163,7 +163,7 @@ void BodyEmitter::fill_with_identities(const plan::Inst& inst, const Kept& k, co
 
 // Magnitudes and NaNs sort like their bits as integers; the identity's bits are a negative integer.
 bool BodyEmitter::reduces_by_bits(const plan::Inst& inst) const {
-  return inst.op == Op::reduce_max && kept_.at(inst.operands[0]).dtype == DType::f32 &&
+  return inst.op == Op::reduce_max && stack_arrays_.at(inst.operands[0]).dtype == DType::f32 &&
          std::any_of(body_.code.begin(), body_.code.end(), [&](const plan::Inst& i) {
            return i.value == inst.operands[0] && i.op == Op::abs;
          });
@@ -172,7 +172,7 @@ bool BodyEmitter::reduces_by_bits(const plan::Inst& inst) const {
 // Reduces by halving: combines the upper half of the vectors of block `i` into the lower half, until one is
 // left.
 std::string BodyEmitter::halved(const plan::Inst& inst, DType t, const std::string& i) {
-  const Kept& k = kept_.at(inst.operands[0]);
+  const StackArray& k = stack_arrays_.at(inst.operands[0]);
   int block = block_of(plan_[inst.value].at);
   std::string first = f_.set("at", "mul i64 {}, {}", i, block);
   std::string base = f_.address("at", k.array, first, size_of(k.dtype));
@@ -195,7 +195,7 @@ std::string BodyEmitter::combined_block(const plan::Inst& inst, DType t, const s
 
 // Reduces a block that has fewer elements than a vector, by scalars.
 std::string BodyEmitter::reduce_short_block(const plan::Inst& inst, const std::string& i) {
-  const Kept& k = kept_.at(inst.operands[0]);
+  const StackArray& k = stack_arrays_.at(inst.operands[0]);
   auto block = static_cast<size_t>(block_of(plan_[inst.value].at));
   std::string first = f_.set("at", "mul i64 {}, {}", i, block);
   std::string base = f_.address("at", k.array, first, size_of(k.dtype));
@@ -215,7 +215,7 @@ std::string BodyEmitter::reduce_short_block(const plan::Inst& inst, const std::s
 }
 
 // Loads what the elements of vector `i` share in blocks with fewer elements than a vector.
-std::string BodyEmitter::load_short_blocks(const Kept& k, const std::string& i,
+std::string BodyEmitter::load_short_blocks(const StackArray& k, const std::string& i,
                                            const std::string& hint) {
   int blocks = m_.lanes / k.block;
   std::string first = f_.set("block", "mul i64 {}, {}", i, blocks);
@@ -237,7 +237,7 @@ std::string BodyEmitter::load_short_blocks(const Kept& k, const std::string& i,
 }
 
 std::string BodyEmitter::reduce_block(const plan::Inst& inst, const std::string& i) {
-  const Kept& k = kept_.at(inst.operands[0]);
+  const StackArray& k = stack_arrays_.at(inst.operands[0]);
   fill_with_identities(inst, k, i, block_of(plan_[inst.value].at));
   if (block_of(plan_[inst.value].at) < m_.lanes) return reduce_short_block(inst, i);
   bool by_bits = reduces_by_bits(inst);
@@ -259,7 +259,7 @@ void BodyEmitter::emit_blocks(const plan::Pass& pass) {
     std::map<plan::Id, std::string> scalars;
     for (size_t input : pass.inputs) {
       plan::Id v = body_.code[input].value;
-      const Kept& k = kept_.at(v);
+      const StackArray& k = stack_arrays_.at(v);
       std::string larger = f_.set("block", "udiv i64 {}, {}", i, k.block / pass.block);
       scalars[v] =
           scalar_.load(k.dtype, f_.address("at", k.array, larger, size_of(k.dtype)), name(v));
@@ -281,8 +281,8 @@ void BodyEmitter::emit_blocks(const plan::Pass& pass) {
         for (size_t k = 0; k < count; ++k) args[k] = scalar(inst.operands[k]);
         result = scalar_.compute(plan_, inst, std::span(args).first(count), name(inst.value));
       }
-      auto kept = kept_.find(inst.value);
-      if (kept == kept_.end()) continue;
+      auto kept = stack_arrays_.find(inst.value);
+      if (kept == stack_arrays_.end()) continue;
       scalar_.store(inst.out, result, f_.address("at", kept->second.array, i, size_of(inst.out)));
     }
     for (size_t k : pass.stores) {

@@ -99,7 +99,7 @@ class BodyEmitter {
   struct Unit {
     std::string first, left, ragged, size;  // i1 ragged: the chunk ends within the unit
   };
-  struct Kept {
+  struct StackArray {
     std::string array;
     DType dtype = DType::f32;
     int block = 1;
@@ -149,10 +149,11 @@ class BodyEmitter {
   std::string halved(const plan::Inst& inst, DType t, const std::string& i);
   std::string combined_block(const plan::Inst& inst, DType t, const std::string& a,
                              const std::string& b);
-  void fill_with_identities(const plan::Inst& inst, const Kept& k, const std::string& i, int block);
+  void fill_with_identities(const plan::Inst& inst, const StackArray& k, const std::string& i,
+                            int block);
   std::string reduce_block(const plan::Inst& inst, const std::string& i);
   std::string reduce_short_block(const plan::Inst& inst, const std::string& i);
-  std::string load_short_blocks(const Kept& k, const std::string& i, const std::string& hint);
+  std::string load_short_blocks(const StackArray& k, const std::string& i, const std::string& hint);
   int block_of(const Stream& s) const { return stepfuse::block_of(plan_.array(*s.use).at); }
   static int block_of(Granularity g) { return stepfuse::block_of(g); }
   // Reading several arrays hides the memory's latency well enough. Measures for one or two arrays would
@@ -217,7 +218,7 @@ class BodyEmitter {
   std::vector<Reducer> reducers_;
   std::map<plan::Id, std::string> vectors_;
   std::map<plan::Id, Draw> draws_;
-  std::map<plan::Id, Kept> kept_;
+  std::map<plan::Id, StackArray> stack_arrays_;
   // Functions of bytes, of the pass at hand: arrays of the unit's values; with their streams,
   // where each vector is looked up.
   std::map<plan::Id, std::string> decoded_;

@@ -1,4 +1,4 @@
-// What bodies keep of columns and squares. Knows ir and the plan.
+// Lowers per-column and per-square values of bodies. Knows ir and the plan.
 //
 // Column code is element code in a body, so it has no f64. A reduction to columns loads, combines and stores, one row
 // of partial results per strip of 64 rows, so no emitter has a loop for it. One worker does all chunks of a strip that

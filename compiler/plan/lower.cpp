@@ -113,7 +113,7 @@ class Lowering {
     DType t = s_.signatures[signature][array];
     return t == DType::absent ? p_.buffers[array].dtypes.only() : t;
   }
-  int32_t array_of(const Kept& k) const {
+  int32_t array_of(const Crossing& k) const {
     return k.buffer >= 0 ? k.buffer : out_.buffer_count + k.scratch;
   }
 
@@ -234,7 +234,7 @@ class Lowering {
         auto load = [&](int32_t array) {
           last_load_[static_cast<size_t>(array)] = static_cast<int>(i);
         };
-        for (const Kept& k : body->fetches) load(array_of(k));
+        for (const Crossing& k : body->fetches) load(array_of(k));
         for (ValueId v : body->code) {
           if (p_[v].op == Op::load) load(p_[v].slot);
         }
@@ -271,7 +271,7 @@ class Lowering {
     auto use_columns = [&](int32_t array, DType dtype) -> plan::ArrayUse& {
       return uses.try_emplace(array, plan::ArrayUse{.array = array, .dtype = dtype}).first->second;
     };
-    for (const Kept& k : body.fetches) use(array_of(k)).loaded = true;
+    for (const Crossing& k : body.fetches) use(array_of(k)).loaded = true;
     for (ValueId v : body.code) {
       if (p_[v].op == Op::load && !loads_nothing(v, s)) use(p_[v].slot).loaded = true;
       if (int32_t a = lines_.array(v); a >= 0) use_columns(a, p_[v].type.dtype).loaded = true;
@@ -286,7 +286,7 @@ class Lowering {
       u.stored = true;
       u.predicated = a.predicate != kNoValue;
     }
-    for (const Kept& k : body.keeps) use(array_of(k)).stored = true;
+    for (const Crossing& k : body.keeps) use(array_of(k)).stored = true;
 
     plan::Body out;
     std::map<int32_t, int32_t> position;  // array -> its position in out.arrays
@@ -298,7 +298,7 @@ class Lowering {
       DType t = s_.dtype_of(v, s);
       out.code.push_back({.value = v, .op = Op::load, .in = t, .out = t, .index = position[array]});
     };
-    for (const Kept& k : body.fetches) load(k.value, array_of(k));
+    for (const Crossing& k : body.fetches) load(k.value, array_of(k));
     for (ValueId v : body.code) {
       int32_t array = p_[v].op == Op::load ? p_[v].slot : lines_.array(v);
       if (array >= 0 && !loads_nothing(v, s)) {
@@ -318,7 +318,7 @@ class Lowering {
       out.stores.push_back(
           {position[p_[a.store].slot], v, operand_dtype(v, s), a.predicate, out_[a.store].text});
     }
-    for (const Kept& k : body.keeps) {
+    for (const Crossing& k : body.keeps) {
       out.stores.push_back({position[array_of(k)], k.value, operand_dtype(k.value, s), plan::kNone,
                             fmt::format("keep %{}", p_.names[static_cast<size_t>(k.value)])});
     }

@@ -196,7 +196,7 @@ struct Body {
                           [&](size_t k) { return code[k].value == v; });
     return i == p.inputs.end() ? nullptr : &code[*i];
   }
-  // Whether it encodes two values or more, each of which reduces a block: an element takes many registers.
+  // Returns whether the body encodes two or more values by reductions over blocks. Such a body needs many registers.
   bool encodes_two() const {
     return std::count_if(code.begin(), code.end(),
                          [](const Inst& i) { return i.reduces_block(); }) > 1;

@@ -37,14 +37,14 @@ std::vector<ValueId> body_roots(const Program& p, const Body& body) {
     roots.push_back(p[s.store].operands[0]);
     if (s.predicate != kNoValue) roots.push_back(s.predicate);
   }
-  for (const Kept& k : body.keeps) roots.push_back(k.value);
+  for (const Crossing& k : body.keeps) roots.push_back(k.value);
   return roots;
 }
 
-void complete_body(const Program& p, const std::vector<Kept>& fetchable, Body& body) {
+void complete_body(const Program& p, const std::vector<Crossing>& fetchable, Body& body) {
   std::vector<ValueId> roots = body_roots(p, body);
   body.code = backward_slice(p, roots, fetchable).element;
-  for (const Kept& f : fetchable) {
+  for (const Crossing& f : fetchable) {
     auto uses = [&](ValueId v) {
       // An earlier phase has computed the result from its operands.
       if (is_folded(p[v])) return false;
@@ -202,10 +202,10 @@ class ReductionPlacer {
 std::vector<int> reduction_phases(const Program& program) { return ReductionPlacer(program).run(); }
 
 Slice backward_slice(const Program& p, const std::vector<ValueId>& roots,
-                     const std::vector<Kept>& fetched) {
+                     const std::vector<Crossing>& fetched) {
   std::vector<bool> needed(p.insts.size(), false);
   std::vector<bool> given(p.insts.size(), false);
-  for (const Kept& k : fetched) given[index(k.value)] = true;
+  for (const Crossing& k : fetched) given[index(k.value)] = true;
   for (ValueId r : roots) needed[index(r)] = !given[index(r)];
   for (ValueId v = p.size() - 1; v >= 0; --v) {
     // A reduction is the result of an earlier phase, so its operands are not computed here.

@@ -29,15 +29,15 @@ struct Slice {
   UniformCode uniform;
 };
 Slice backward_slice(const Program& program, const std::vector<ValueId>& roots,
-                     const std::vector<Kept>& fetched);
+                     const std::vector<Crossing>& fetched);
 
 // The roots of one phase, from which its bodies and guard are made.
 struct PhaseRoots {
   std::vector<ValueId> reductions;  // reductions of element values
   std::vector<ValueId> rollups;     // reductions of other values, made after those are folded
   std::vector<ValueId> stores;
-  std::vector<Kept> keeps;
-  std::vector<Kept> fetchable;  // fetched if some body needs them
+  std::vector<Crossing> keeps;
+  std::vector<Crossing> fetchable;  // fetched if some body needs them
 };
 Phase make_phase(const Program& program, std::string name, const PhaseRoots& roots);
 

@@ -74,9 +74,9 @@ class EarlyStores {
       roots[phase].stores.push_back(s);
       ValueId value = p_[s].operands[0];
       for (size_t later = phase + 1; later < roots.size(); ++later) {
-        std::vector<Kept>& known = roots[later].fetchable;
+        std::vector<Crossing>& known = roots[later].fetchable;
         bool twice = std::any_of(known.begin(), known.end(),
-                                 [&](const Kept& k) { return k.value == value; });
+                                 [&](const Crossing& k) { return k.value == value; });
         if (!twice) known.push_back({.value = value, .buffer = p_[s].slot});
       }
     }
@@ -104,7 +104,7 @@ class EarlyStores {
       return p_[v].op == Op::load && p_[v].slot == buffer;
     });
     bool fetches = std::any_of(body.fetches.begin(), body.fetches.end(),
-                               [&](const Kept& k) { return k.buffer == buffer; });
+                               [&](const Crossing& k) { return k.buffer == buffer; });
     return !loads && (was_done || !fetches);
   }
 
@@ -114,7 +114,7 @@ class EarlyStores {
     for (const PhaseRoots& r : roots) {
       Body body = make_phase(p_, "", r).body;
       std::set<int32_t> loaded;
-      for (const Kept& k : body.fetches) loaded.insert(k.buffer);
+      for (const Crossing& k : body.fetches) loaded.insert(k.buffer);
       for (ValueId v : body.code) {
         if (p_[v].op == Op::load) loaded.insert(p_[v].slot);
       }

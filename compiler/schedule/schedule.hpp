@@ -22,11 +22,11 @@ namespace stepfuse {
 
 // An element value that crosses kernels. A kernel keeps it in a scratch array of the step, in its own type,
 // and later ones fetch it; or they read it back from the buffer to which an earlier kernel stored it.
-struct Kept {
+struct Crossing {
   ValueId value = kNoValue;
   int32_t scratch = -1;
   int32_t buffer = -1;  // exactly one of `scratch` and `buffer` is set
-  friend bool operator==(const Kept&, const Kept&) = default;
+  friend bool operator==(const Crossing&, const Crossing&) = default;
 };
 
 struct StoreAction {
@@ -38,13 +38,13 @@ struct StoreAction {
 
 // The work for each element of a chunk, in this order.
 struct Body {
-  std::vector<Kept> fetches;  // element values that earlier kernels left
+  std::vector<Crossing> fetches;  // element values that earlier kernels left
   // Element and column values, operands first. This includes loads, and column values that were stored or
   // reduced.
   std::vector<ValueId> code;
   std::vector<ValueId> reductions;  // Op::reduce_*, whose operand is combined into its lane
   std::vector<StoreAction> stores;  // after all loads of the element
-  std::vector<Kept> keeps;          // element values that go to scratch
+  std::vector<Crossing> keeps;      // element values that go to scratch
   bool empty() const { return reductions.empty() && stores.empty() && keeps.empty(); }
   friend bool operator==(const Body&, const Body&) = default;
 };

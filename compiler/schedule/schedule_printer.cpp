@@ -58,7 +58,7 @@ class SchedulePrinter {
       print_code(depth, level.at == per::step ? "once" : title, level.code);
     }
   }
-  std::string place(const Kept& k) const {
+  std::string place(const Crossing& k) const {
     return k.scratch >= 0 ? fmt::format("scratch {}", k.scratch)
                           : "@" + p_.buffers[static_cast<size_t>(k.buffer)].name;
   }
@@ -81,7 +81,7 @@ class SchedulePrinter {
 
   void print_body(std::string_view title, const Body& body) {
     line(2, "{}", title);
-    for (const Kept& k : body.fetches) line(3, "{} = fetch {}", value(k.value), place(k));
+    for (const Crossing& k : body.fetches) line(3, "{} = fetch {}", value(k.value), place(k));
     for (ValueId v : body.code) line(3, "{}", print_inst(p_, v));
     for (ValueId r : body.reductions) line(3, "{}", print_inst(p_, r));
     for (const StoreAction& a : body.stores) {
@@ -90,7 +90,7 @@ class SchedulePrinter {
       line(3, "store @{}, {}{}", p_.buffers[static_cast<size_t>(inst.slot)].name,
            value(inst.operands[0]), condition);
     }
-    for (const Kept& k : body.keeps) line(3, "keep {}, {}", place(k), value(k.value));
+    for (const Crossing& k : body.keeps) line(3, "keep {}, {}", place(k), value(k.value));
   }
 
   const Schedule& s_;

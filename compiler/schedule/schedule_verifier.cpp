@@ -28,7 +28,7 @@ class ScheduleVerifier {
       for (ValueId r : phase.body.reductions) {
         require(reduced_.insert(r).second, r, "is reduced by two phases");
       }
-      for (const Kept& k : phase.body.keeps) kept_[k.scratch] = k.value;
+      for (const Crossing& k : phase.body.keeps) kept_[k.scratch] = k.value;
       for (const Rollup& rollup : phase.rollups) check_rollup(rollup);
     }
     check_uniform(s_.finish.uniform);
@@ -81,7 +81,7 @@ class ScheduleVerifier {
     std::set<ValueId> known;
     for (const Level<ValueId>& level : phase.uniform)
       known.insert(level.code.begin(), level.code.end());
-    for (const Kept& k : body.fetches) {
+    for (const Crossing& k : body.fetches) {
       bool in_scratch =
           k.scratch >= 0 && kept_.contains(k.scratch) && kept_.at(k.scratch) == k.value;
       bool in_buffer = k.scratch < 0 && stored_.contains(k.buffer);
@@ -107,7 +107,7 @@ class ScheduleVerifier {
       need(a.store, p_[a.store].operands[0]);
       need(a.store, a.predicate);
     }
-    for (const Kept& k : body.keeps) need(k.value, k.value);
+    for (const Crossing& k : body.keeps) need(k.value, k.value);
   }
 
   void check_kernels() const {

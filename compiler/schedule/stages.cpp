@@ -218,7 +218,7 @@ class Stages {
   std::vector<std::set<int>> uses_;
   std::vector<std::string> names_;  // names of kernels
   int kernel_count_ = 0;
-  std::map<ValueId, Kept> crossings_;
+  std::map<ValueId, Crossing> crossings_;
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ Body body_for(const Schedule& schedule, const Body& body, size_t signature) {
     need(p[a.store].operands[0]);
     need(a.predicate);
   }
-  for (const Kept& k : out.keeps) need(k.value);
+  for (const Crossing& k : out.keeps) need(k.value);
   for (auto v = body.code.rbegin(); v != body.code.rend(); ++v) {
     if (!needed[static_cast<size_t>(*v)] || is_folded(p[*v])) continue;
     ValueId one = chosen(schedule, *v, signature);
@@ -53,7 +53,7 @@ Body body_for(const Schedule& schedule, const Body& body, size_t signature) {
   }
   auto is_dead = [&](ValueId v) { return !needed[static_cast<size_t>(v)]; };
   std::erase_if(out.code, is_dead);
-  std::erase_if(out.fetches, [&](const Kept& k) { return is_dead(k.value); });
+  std::erase_if(out.fetches, [&](const Crossing& k) { return is_dead(k.value); });
   return out;
 }
 

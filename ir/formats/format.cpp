@@ -145,18 +145,19 @@ class Rewriting {
  private:
   const Buffer& buffer() const { return from_.buffers[static_cast<size_t>(slot_)]; }
   [[noreturn]] void refuse(std::string_view buffer, std::string_view why) const {
-    throw Error(ErrorKind::usage, fmt::format("buffer @{} of step @{} cannot be kept as {}: {}",
+    throw Error(ErrorKind::usage, fmt::format("buffer @{} of step @{} cannot be stored as {}: {}",
                                               buffer, from_.name, format_.name, why));
   }
   void check(std::string_view name) const {
-    if (slot_ < 0) refuse(name, "the step has none of that name");
+    if (slot_ < 0) refuse(name, "the step has no buffer of that name");
     if (!buffer().dtypes.contains(DType::f32) || buffer().at != per::element) {
-      refuse(name, "a format is of a buffer that may be f32");
+      refuse(name, "a format needs a per-element buffer that may be f32");
     }
-    if (buffer().init == Buffer::Init::copy) refuse(name, "it begins as a copy of another");
+    if (buffer().init == Buffer::Init::copy)
+      refuse(name, "it starts as a copy of a different buffer");
     for (const Buffer& b : from_.buffers) {
       if (!wanted_.lower_bits && b.init == Buffer::Init::copy && b.init_from == slot_) {
-        refuse(name, fmt::format("@{} begins as its copy", b.name));
+        refuse(name, fmt::format("@{} starts as a copy of it", b.name));
       }
     }
     if (!format_.encode.args.empty() &&

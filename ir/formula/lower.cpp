@@ -25,7 +25,7 @@ using recipes::Context;
 struct Entry {
   Operand now;
   const Statement* declared = nullptr;  // the declaration of a moment or state
-  recipes::Kept kept;
+  recipes::StoredValue kept;
   StateRef state;
   bool assigned = false;
   Value guard;
@@ -110,7 +110,7 @@ class Lowering {
       case Kind::moment: {
         Entry& e = define(s.name, s.loc);
         e.declared = &s;
-        e.kept = s.dtype ? c.keep(s.name, *s.dtype) : c.moment(s.name);
+        e.kept = s.dtype ? c.declare_and_load(s.name, *s.dtype) : c.moment(s.name);
         if (s.from_weight) c.b.init_copy(e.kept.buffer, c.weight_buffer);
         if (!s.dtype && !s.from_weight) c.moments.push_back(s.name);
         e.now.value = e.kept.value;

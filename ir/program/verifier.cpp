@@ -137,8 +137,8 @@ class Verifier {
              b.name, names(kFloatStorage, ", "), names(kIntegerStorage, ", "));
     }
     if (!is_legal(b.at) || !is_tile(b.at)) {
-      report(13, "buffer @{} has a value for {} rows of {} columns: take elements, or {}", b.name,
-             b.at.rows, b.at.columns, tile_texts());
+      report(13, "buffer @{} has one value per {} rows of {} columns: use one per element, or {}",
+             b.name, b.at.rows, b.at.columns, tile_texts());
     }
     if (ordered_rows(b.at) > 0 && (b.access == Access::inout || b.init != Buffer::Init::none)) {
       report(13,
@@ -370,8 +370,8 @@ class Verifier {
       finest = i == 0 ? operand(inst, i) : join(finest, operand(inst, i));
     }
     if (!is_legal(inst.type.at)) {
-      report(3, "{} rows of {} columns are neither a block nor a square: take {}",
-             inst.type.at.rows, inst.type.at.columns, tile_texts());
+      report(3, "{} rows of {} columns are neither a block nor a square: use {}", inst.type.at.rows,
+             inst.type.at.columns, tile_texts());
     }
     if (is_reduction(inst.op)) {
       if (is_tile(finest.at) && finest.at != per::element) {

@@ -44,13 +44,13 @@ void Context::stage(std::string_view name) {
   b.stage(stage_);
 }
 
-Kept Context::moment(std::string_view name) {
+StoredValue Context::moment(std::string_view name) {
   const StoredMoment* stored = settings.options.moments.find(name);
-  return keep(name,
-              stored != nullptr ? dtype_from_name(stored->form).value_or(DType::f32) : DType::f32);
+  return declare_and_load(
+      name, stored != nullptr ? dtype_from_name(stored->form).value_or(DType::f32) : DType::f32);
 }
 
-Kept Context::keep(std::string_view name, DType dtype) {
+StoredValue Context::declare_and_load(std::string_view name, DType dtype) {
   BufferRef buffer = b.buffer(std::string(name), dtype, Access::inout);
   b.init_zero(buffer);
   Value before = b.load(buffer).named(std::string(name) + "_in");
@@ -62,7 +62,7 @@ Value Context::applied_and(Value also) {
   return applied ? (applied & also).named("applied_here") : also;
 }
 
-void Context::update(const Kept& kept, Value v, Value also) {
+void Context::update(const StoredValue& kept, Value v, Value also) {
   b.store(kept.buffer, b.cast_to_buffer(v, kept.buffer), also ? applied_and(also) : applied);
 }
 

@@ -54,7 +54,7 @@ struct Settings {
 };
 
 // A buffer that the optimizer keeps, and its value before the step in f32.
-struct Kept {
+struct StoredValue {
   BufferRef buffer;
   Value value;
 };
@@ -78,10 +78,10 @@ class Context {
   void stage(std::string_view name);
 
   // Declares and loads a moment, zero at first, in the storage type of the moments or f32.
-  Kept moment(std::string_view name);
-  Kept keep(std::string_view name, DType dtype);
+  StoredValue moment(std::string_view name);
+  StoredValue declare_and_load(std::string_view name, DType dtype);
   // Stores the new value if the step is good and `also` holds.
-  void update(const Kept& kept, Value v, Value also = {});
+  void update(const StoredValue& kept, Value v, Value also = {});
   // Returns c.applied and `also`.
   Value applied_and(Value also);
 

@@ -32,7 +32,7 @@ void load_parameter(Context& c, Parameter& p) {
     return;
   }
   c.weight = c.b.cast(c.b.load(c.weight_buffer).named("w_in"), DType::f32).named("w");
-  p.compensation = c.keep("kahan", c.settings.model);
+  p.compensation = c.declare_and_load("kahan", c.settings.model);
 }
 
 namespace {
@@ -73,7 +73,7 @@ Value store_parameter(Context& c, Parameter& p, Value new_weight) {
 void update_ema(Context& c, Value new_weight) {
   if (!c.settings.options.ema) return;
   c.stage("ema");
-  Kept ema = c.keep("ema", DType::f32);
+  StoredValue ema = c.declare_and_load("ema", DType::f32);
   c.b.init_copy(ema.buffer, c.weight_buffer);
   Value rest = (c.f64(1) - c.arg("ema_decay")).named("ema_rest");
   if (!c.settings.torch())
@@ -93,7 +93,7 @@ StateRef of_tensors(Context& c, const std::string& name, float first) {
   return c.b.state(name, {DType::f32, per::tensor}, false, first);
 }
 
-// What takes the largest weight to the type's largest number; `otherwise` where there is no such number.
+// Returns the scale that maps the largest weight to the type's largest number, or `otherwise` if there is no such scale.
 Value scale_to_largest(Context& c, Value widest, Value otherwise) {
   Value highest = c.f32(c.settings.model == DType::f8e4m3 ? 448 : 57344);
   Value wanted = min(highest / widest, c.f32(std::numeric_limits<float>::max()));

@@ -9,9 +9,9 @@ namespace stepfuse::recipes {
 struct Parameter {
   BufferRef weight;  // inout; with master weights the copy, out
   BufferRef master;
-  Kept compensation;  // what rounding took from the weights, with WeightRounding::kahan
-  Value new_weight;   // f32, before it is rounded or encoded; unset until it is stored
-  Value carried;      // f32, with WeightRounding::kahan: the compensation and the step
+  StoredValue compensation;  // what rounding took from the weights, with WeightRounding::kahan
+  Value new_weight;          // f32, before it is rounded or encoded; unset until it is stored
+  Value carried;             // f32, with WeightRounding::kahan: the compensation and the step
 };
 
 // A weight that the step reads only has neither master nor copy.

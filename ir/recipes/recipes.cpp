@@ -37,7 +37,7 @@ const Formula* find(std::string_view name) {
   return nullptr;
 }
 
-// Of the hyperparameters that have one for each tensor.
+// Returns the arguments that scale a hyperparameter per tensor, for all names in --per-tensor.
 std::vector<ArgSpec> tensor_scales(const Formula& formula, const RecipeOptions& o,
                                    const std::vector<ArgSpec>& args) {
   std::vector<ArgSpec> scales;
@@ -99,21 +99,23 @@ std::vector<ArgSpec> all_args(const Formula& formula,
   return args;
 }
 
-// Elements of a block are of one row, but of several columns; and squares count theirs from a row's
-// beginning.
+// Refuses formats with per-column values or squares. A block has elements of several columns. Blocks count from the start
+// of a tensor, and squares from the start of a row.
 void check_blocks(const Program& program, const RecipeOptions& o, std::string_view instead) {
   std::vector<Granularity> all = granularities_of(program);
   if (std::any_of(all.begin(), all.end(), [](Granularity g) { return is_tile(g) && g.rows > 1; })) {
     throw Error(
         ErrorKind::usage,
-        fmt::format("--copy-scale={} counts its blocks from the rows' beginnings, and "
-                    "others are counted from the tensor's; take {}, or another --copy-scale",
-                    o.copy_scale.name(), instead));
+        fmt::format(
+            "--copy-scale={} counts its blocks from the start of each row, and other blocks "
+            "count from the start of the tensor; use {}, or a different --copy-scale",
+            o.copy_scale.name(), instead));
   }
   if (std::find(all.begin(), all.end(), per::column) == all.end()) return;
-  throw Error(ErrorKind::usage,
-              fmt::format("{} has values of columns, which blocks do not go with; take {}",
-                          program.name, instead));
+  throw Error(
+      ErrorKind::usage,
+      fmt::format("{} has per-column values, and a block has elements of several columns; use {}",
+                  program.name, instead));
 }
 
 // The step with its weights, or their copies, in the format that the options say.
@@ -154,7 +156,7 @@ Program with_moments(Program program, const Context& c) {
   return program;
 }
 
-// Of a step that leaves the weight to another one.
+// Refuses options of the weight for a formula that leaves the weight to a different step.
 void check_other_weights(const Formula& formula, const RecipeOptions& o) {
   if (!o.master && !o.weight_rounding && !o.model && !o.ema) return;
   throw Error(
@@ -214,7 +216,7 @@ Program make_scale_update(const RecipeOptions& given) {
   settings.options.scale_role = ScaleRole::last;
   if (!settings.scaled()) settings.options.loss_scale = LossScale::dynamic;
   if (settings.options.loss_scale == LossScale::fixed) {
-    throw Error(ErrorKind::usage, "a fixed --loss-scale is never updated; take dynamic");
+    throw Error(ErrorKind::usage, "--loss-scale=fixed is never updated; use --loss-scale=dynamic");
   }
   Builder b("loss_scale_update");
   Context c(b, settings);

@@ -57,7 +57,7 @@ uint64_t Args::Shape::convert(ArgId arg, double value) const {
 
 const Args::Shape& Args::shape() const {
   if (shape_ != nullptr) return *shape_;
-  throw Error(ErrorKind::usage, "these Args were moved from: take new ones from make_args()");
+  throw Error(ErrorKind::usage, "these Args were moved from: get new ones from make_args()");
 }
 
 Args::Args(std::shared_ptr<const Shape> shape)

@@ -44,7 +44,7 @@ void Step::Impl::set_arg_bits(Args& args, size_t arg, size_t member, Bits value)
 void Step::Impl::check_shape(const Args& args) const {
   if (args.shape_ == shape) return;
   throw Error(ErrorKind::usage,
-              "these Args belong to a different step, or are older than append(): take them from "
+              "these Args belong to a different step, or are older than append(): get them from "
               "this step's make_args()");
 }
 

@@ -288,7 +288,8 @@ TEST_CASE("agc: what blocks do not go with is said") {
       "optimizer o \"\" {\n  hyper lr = 1\n  moment m\n  m = m + g\n  w = w - lr * m / norm(g, "
       "column)\n}");
   CHECK(has(message_of(ErrorKind::usage, [&] { make_recipe(columns, moments); }),
-            "o has values of columns, which blocks do not go with; take .moments = f32 or bf16"));
+            "o has per-column values, and a block has elements of several columns; use .moments = "
+            "f32 or bf16"));
   RecipeOptions groups{.clip = Clip::agc, .clip_per_group = true};
   CHECK(has(message_of(ErrorKind::usage, [&] { make_recipe("adamw", groups); }), "l2, l1 or inf"));
 }

@@ -27,11 +27,11 @@ std::map<ArrayId, Array> arrays_of(const Schedule& s, const Body& body, size_t s
     a.width = size_of(scratch ? s.resolve(s.scratch[i], signature) : s.signatures[signature][i]);
     return a;
   };
-  auto kept = [&](const Kept& k) -> Array& {
+  auto kept = [&](const Crossing& k) -> Array& {
     return k.scratch >= 0 ? at(true, k.scratch) : at(false, k.buffer);
   };
   const Program& p = s.program;
-  for (const Kept& k : body.fetches) kept(k).loaded = true;
+  for (const Crossing& k : body.fetches) kept(k).loaded = true;
   for (ValueId v : body.code) {
     if (p[v].op == Op::load) at(false, p[v].slot).loaded = true;
   }
@@ -40,7 +40,7 @@ std::map<ArrayId, Array> arrays_of(const Schedule& s, const Body& body, size_t s
     stored.stored = true;
     stored.masked = a.predicate != kNoValue && is_tile(p[a.predicate].type.at);
   }
-  for (const Kept& k : body.keeps) kept(k).stored = true;
+  for (const Crossing& k : body.keeps) kept(k).stored = true;
   return arrays;
 }
 

@@ -89,5 +89,5 @@ def test_rows_beside_loss_scale_and_formats():
     optimizer.step()
     assert ["m" in optimizer.state[q] for q in p] == [True, False]
     text = text.replace("g * g, row)", "g * g, column)").replace(": row", ": column")
-    with pytest.raises(Exception, match="has values of columns, which blocks do not go with"):
+    with pytest.raises(Exception, match="has per-column values, and a block has elements of several columns"):
         Formula(p, formula=text, moments="int8", moments_min=0)

@@ -135,7 +135,7 @@ TEST_CASE("columns and blocks are refused by the options' names") {
   RecipeOptions copies{.master = true, .model = DType::f8e4m3, .copy_scale = CopyScale::mx};
   std::string said =
       message_of(ErrorKind::usage, [&] { make_recipe(optimizer("column"), copies); });
-  CHECK(has(said, "o has values of columns, which blocks do not go with"));
+  CHECK(has(said, "o has per-column values, and a block has elements of several columns"));
   CHECK(has(said, "another .copy_scale"));
   CHECK(has_rows(make_recipe(optimizer("row"), copies)));
 }

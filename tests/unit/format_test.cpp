@@ -348,10 +348,10 @@ TEST_CASE("a user's format is one more text, and what is no pair is refused") {
   other.replace(other.find(": bf16 in"), 9, ": f16 in ");
   other.replace(other.find("[bf16]"), 6, "[f16]");
   CHECK(refusal(encode + other).find("the same parts") != std::string::npos);
-  CHECK_THROWS_WITH_AS(with_format(p, "nothing", mine), doctest::Contains("none of that name"),
+  CHECK_THROWS_WITH_AS(with_format(p, "nothing", mine), doctest::Contains("no buffer of that name"),
                        Error);
   CHECK_THROWS_WITH_AS(with_format(make_recipe("adamw", {.master = true}), "master", mine),
-                       doctest::Contains("begins as a copy"), Error);
+                       doctest::Contains("starts as a copy"), Error);
 }
 
 namespace {

@@ -185,8 +185,8 @@ def check_whole(optimizer: Owner, part: Part, step: str, exchanged: tuple[str, .
     who = f"clip='adagc' of {type(optimizer).__name__} takes a norm" if own == ["own_sum"] else f"the formula of {type(optimizer).__name__} reduces '{own[0]}'"
     for p, name, is_gathered in zip(part.params, part.names, part.gathered):
         if not is_gathered and optimizer._is_shard(p):
-            raise _core.Error(f"{who} over a whole parameter, and this rank has only a part of it ({name}): take one "
-                              "that is elementwise, or DDP")
+            raise _core.Error(f"{who} over a whole parameter, and this rank has only a part of it ({name}): use an "
+                              "elementwise formula, or DDP")
     if on_ranks and optimizer._couples:
         raise _core.Error(f"{who} over all parameters, and other ranks have some of them: use a formula without that, or DDP")
 

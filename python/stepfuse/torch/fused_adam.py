@@ -108,7 +108,7 @@ class FusedAdam(AdamW):
                  gradient: str | None = None, **options: Unpack[OptimizerOptions]) -> None:
         del set_grad_none
         if amsgrad:
-            refuse("amsgrad", amsgrad, "FusedAdam has none; take stepfuse.torch.AdamW")
+            refuse("amsgrad", amsgrad, "FusedAdam does not have it; use stepfuse.torch.AdamW")
         if master_weights and master_weight_dtype != torch.float32:
             refuse("master_weight_dtype", master_weight_dtype, "masters are torch.float32; store_param_remainders=True halves their bytes")
         for name, dtype in (("exp_avg_dtype", exp_avg_dtype), ("exp_avg_sq_dtype", exp_avg_sq_dtype)):
@@ -134,7 +134,7 @@ class FusedAdam(AdamW):
     def _check_group(self, group: dict[str, Any]) -> None:
         super()._check_group(group)
         if not group.get("bias_correction", True):
-            refuse("bias_correction", False, "FusedAdam corrects its moments; take SGD or a formula of your own for a step that does not")
+            refuse("bias_correction", False, "FusedAdam corrects its moments; use SGD or a formula of your own for a step that does not")
 
     def _options(self, group: dict[str, Any]) -> list[str]:
         return ["profile=apex", *["maximize"] * bool(group.get("maximize"))]
