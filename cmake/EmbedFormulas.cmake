@@ -1,5 +1,6 @@
-# Writes OUTPUT, a C++ file that holds the built-in optimizers' FORMULAS and the storage FORMATS, and those of MASTERS and COPIES, as strings.
-# Run as a script: cmake -DFORMULAS=… -DFORMATS=… -DMASTERS=… -DCOPIES=… -DOUTPUT=… -P EmbedFormulas.cmake
+# Writes OUTPUT, a C++ file that holds the built-in optimizers' FORMULAS and the storage FORMATS, and those of MASTERS
+# and COPIES, as strings. Run as a script:
+#   cmake -DFORMULAS=… -DFORMATS=… -DMASTERS=… -DCOPIES=… -DOUTPUT=… -P EmbedFormulas.cmake
 set(functions "")
 foreach(kind formulas formats masters copies)
   string(TOUPPER ${kind} list)

@@ -1,5 +1,5 @@
-# The libraries that stepfuse is built with. They are found on the system. With STEPFUSE_FETCH, CMake fetches those that the system
-# lacks, at pinned commits; `pip install .` sets it.
+# The libraries that stepfuse is built with. They are found on the system. With STEPFUSE_FETCH, CMake fetches those that
+# the system lacks, at pinned commits; `pip install .` sets it.
 option(STEPFUSE_FETCH "Fetch fmt, oneTBB, xxHash, nlohmann-json and CLI11 if the system lacks them" OFF)
 
 find_path(STEPFUSE_XXHASH xxhash.h)
@@ -18,7 +18,7 @@ endif()
 include(FetchContent)
 set(CMAKE_POLICY_VERSION_MINIMUM 3.5)  # what CMake 4 asks of projects that name an older version
 set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)  # the options set below are heeded
-set(FETCHCONTENT_QUIET OFF)            # a download says that it goes on
+set(FETCHCONTENT_QUIET OFF)            # a download prints its progress
 
 # stepfuse_fetch(NAME URL COMMIT): NAME_SOURCE_DIR then has the sources. Later calls of find_package(NAME) find these.
 macro(stepfuse_fetch name url commit)

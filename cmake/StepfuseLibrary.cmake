@@ -1,5 +1,6 @@
-# The library as others link it: the layers' objects as one archive, stepfuse::static, and as one shared object, stepfuse::shared.
-# stepfuse::stepfuse is one of them. A subproject builds only that one, by BUILD_SHARED_LIBS, so that a parent builds nothing twice.
+# The library as others link it: the layers' objects as one archive, stepfuse::static, and as one shared object,
+# stepfuse::shared. stepfuse::stepfuse is one of them. A subproject builds only that one, by BUILD_SHARED_LIBS, so that
+# a parent builds nothing twice.
 include(GNUInstallDirs)
 set(STEPFUSE_LIBRARIES "" CACHE STRING "Libraries to build: static, shared, or both as a list; empty for the default")
 set(stepfuse_kinds ${STEPFUSE_LIBRARIES})

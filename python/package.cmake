@@ -1,8 +1,8 @@
-# Adds to the package of `pip install .` what is not Python: the library, the command line tool, and an LLVM if static
-# archives of it are found. Knows the whole tree; python/CMakeLists.txt includes it for pip only.
+# Adds to the package of `pip install .` the parts besides Python files: the library, the command line tool, and an LLVM
+# if static archives of it are found. Knows the whole tree; python/CMakeLists.txt includes it for pip only.
 
-# A built or installed stepfuse is taken only if stepfuse_DIR names it. Otherwise a different version elsewhere on the machine would
-# end up in the package.
+# A built or installed stepfuse is taken only if stepfuse_DIR names it. Otherwise a different version elsewhere on the
+# machine would end up in the package.
 if(DEFINED ENV{stepfuse_DIR} OR DEFINED stepfuse_DIR)
   find_package(stepfuse 0.1 CONFIG REQUIRED)
   find_program(STEPFUSE_TOOL stepfuse HINTS ${stepfuse_DIR}/bin ${stepfuse_DIR}/../../../bin NO_DEFAULT_PATH)

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Checks what no compiler does: who includes whom, file sizes, opening sentences, and retired words.
 
-    tools/check_layers.py [FILE...]      all sources where no file is named
-    tools/check_layers.py --lower        removes from tools/old_prose.txt what files no longer have
+    tools/check_layers.py [FILE...]      checks all sources if no file is named
 
 Exit code 1 and one line per fault, each saying what to do about it.
 """
@@ -97,7 +96,7 @@ LINES_MAX = 800
 LONG_FILES = {
     "runtime/include/stepfuse/stepfuse.h": "C has one header, and the C API is one concept",
 }
-FILETESTS = "tests/filetests/*/*"
+FILETESTS = "tests/filetests/*/*"  # texts of plans and kernels, too, which have comments of their own
 FILETEST_LINES_MAX = 5000  # in all, so that the differences are read
 SENTENCE_MIN = 20  # characters of the opening comment
 
@@ -120,10 +119,13 @@ RETIRED = {
     r"\bso many\b": "a number with a name",
     r"\b(struct|class) (Kept|Place)\b": "a name that says what is kept or placed",
 }
-# Habits of pages that are wrong in prose, though not in every comment.
+# Habits that make prose hard to read: in pages, and in the comments and messages of all code but tests.
 HABITS = {
     r"\b[Bb]eside\b": "next to, compared with",
     r"\b(go|goes|going|went) on\b": "continue",
+    r"\bwhat (is|are) not \w": "a noun with its property, as in 'values other than 0'",
+    r"\b(rounded|stored|kept|written|read|made|done|scaled) so\b(?! far\b)": "this way",
+    r"\b(in|by|of|with) another (way|order|form|kind|type|dtype|version|rule|result)\b": "different",
     r"(?<![Tt]here )\b(is|are) no (?!longer|more|less|better|worse|different|such)": "is not a",
     r"(?:^|[.;:] )Of (?!course\b)": "a sentence that begins with its subject",
     r"\b(bytes?|bits|instructions|registers|KiB|launches|cycles|kernels?|[mnu]s) an?"
@@ -132,9 +134,9 @@ HABITS = {
 COLUMNS_MAX = 120
 SENTENCE_MAX = 40  # words
 LONG_SHARE_MAX = 0.03  # of a page's sentences may be longer
-# A comment that begins so is rarely a sentence.
-FRAGMENT = re.compile(r"^\s*(//|#|;)+ ?(Of|What|Those|Such|So many|Whose|With which|In whose|To each|Who|Where) ")
-OLD_PROSE = "tools/old_prose.txt"  # file, fragments, retired words: what older files may still have
+# A comment or docstring that begins with one of these words is rarely a sentence.
+FRAGMENT = re.compile(r'^\s*((?://|#|;)+/? ?|""")(Of|What|Those|Such|So many|Whose|With which|In whose|To each|Who|Where) ')
+COMMENT = re.compile(r"^\s*(//|#|;)")
 PROSE = {".cpp", ".hpp", ".c", ".h", ".cuh", ".def", ".sh", ".cmake", ".py", ".md", ".opt", ".sf"}
 QUOTES = ("CONTRIBUTING.md", "check_layers.py", "house_test.py", "combinations.md")  # files that quote retired words
 INCLUDE = re.compile(r"^\s*#\s*include\s*([<\"])([^>\"]+)[>\"]")
@@ -298,15 +300,19 @@ def texts():
 
 
 def prose_of(path):
-    """The faults of one file: (line, kind 0 fragment or 1 retired word, what to do)."""
-    if path.name in QUOTES:
-        return
+    """Yields the faults of one file: its line, and a remedy."""
+    where = str(path.relative_to(ROOT))
+    is_page, is_test = path.suffix == ".md", where.startswith("tests/")
+    words = RETIRED if is_page or is_test else {**RETIRED, **HABITS}  # check_pages() finds the habits of pages
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if (found := FRAGMENT.match(line)) and path.suffix != ".md":  # there it is a heading
-            yield number, 0, f"the comment begins with '{found[2]}': write a sentence with subject and verb"
-        for word, instead in RETIRED.items():
+        found = FRAGMENT.match(line)
+        if found and not is_page and not (is_test and found[1] == '"""'):  # in a page it is a heading
+            yield number, f"the text begins with '{found[2]}': write a sentence with subject and verb"
+        if len(line) > COLUMNS_MAX and COMMENT.match(line) and not is_page and not path.match(FILETESTS):
+            yield number, f"{len(line)} columns; wrap comments at {COLUMNS_MAX}"
+        for word, instead in words.items():
             if found := re.search(word, line):
-                yield number, 1, f"'{found[0]}' is a retired word: write {instead}"
+                yield number, f"'{found[0].strip()}' is a retired word: write {instead}"
 
 
 def prose_lines(text):
@@ -355,43 +361,10 @@ def check_pages(paths):
             yield (f"{where}: {len(long)} of {len(every)} sentences have more than {SENTENCE_MAX} words; split '{long[0][:60]} …'")
 
 
-def old_prose():
-    """File -> [fragments, retired words] that it may still have."""
-    path = ROOT / OLD_PROSE
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    rows = (line.split() for line in lines if line and not line.startswith("#"))
-    return {name: [int(fragments), int(words)] for name, fragments, words in rows}
-
-
 def check_prose(paths):
-    """Yields the faults of prose beyond what the list of old files allows; that list only ever shrinks."""
-    allowed = old_prose()
     for path in paths:
-        where = str(path.relative_to(ROOT))
-        faults = list(prose_of(path))
-        for kind, limit in enumerate(allowed.pop(where, [0, 0])):
-            of_kind = [(number, what) for number, k, what in faults if k == kind]
-            if len(of_kind) > limit:
-                yield from (f"{where}:{number}: {what}" for number, what in of_kind[limit:])
-                if limit:
-                    yield f"{where}: it may have {limit} of these, by {OLD_PROSE}; mend any"
-            elif len(of_kind) < limit:
-                yield f"{where}: fewer faults than {OLD_PROSE} lists: run tools/check_layers.py --lower"
-    for name in allowed if list(paths) == list(texts()) else ():
-        yield f"{name}: {OLD_PROSE} lists it, and there is no such file: run tools/check_layers.py --lower"
-
-
-def lower_old_prose():
-    """Rewrites the list with what its files have now; never more than it had."""
-    rows = []
-    for name, limits in old_prose().items():
-        faults = list(prose_of(ROOT / name)) if (ROOT / name).exists() else []
-        now = [min(limit, sum(k == kind for _, k, _ in faults)) for kind, limit in enumerate(limits)]
-        if any(now):
-            rows.append(f"{name} {now[0]} {now[1]}")
-    path = ROOT / OLD_PROSE
-    head = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
-    path.write_text("\n".join([*head, *rows]) + "\n", encoding="utf-8")
+        if path.name not in QUOTES:
+            yield from (f"{path.relative_to(ROOT)}:{number}: {what}" for number, what in prose_of(path))
 
 
 def faults_of(paths, prose=()):
@@ -401,9 +374,6 @@ def faults_of(paths, prose=()):
 
 
 def main():
-    if sys.argv[1:] == ["--lower"]:
-        lower_old_prose()
-        return
     paths = [pathlib.Path(name).resolve() for name in sys.argv[1:]]
     faults = faults_of(paths, paths) if paths else faults_of(list(sources()), list(texts()))
     paths = paths or list(sources())

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Many ranks beside one process, and beside torch's own way; knows torch, the package, and the sample samples/pytorch.
+"""Compares many ranks with one process and with torch's DDP and ZeRO; knows torch, the package and samples/pytorch.
 
-    tools/compare_ranks.py agree [--ranks 4] [--steps 500] [--svg FILE]   the GPT sample with overflows: digests after every
-                                 step equal on all ranks, and those of one process with the same global batch
-    tools/compare_ranks.py time  [--ranks 4] [--steps 30] [--width 256]   iterations beside torch's, interleaved, and
-                                 collectives per iteration
+    tools/compare_ranks.py agree [--ranks 4] [--steps 500] [--svg FILE]   runs the GPT sample with overflows; after every
+                                 step the digests of all ranks must equal those of one process with the same global batch
+    tools/compare_ranks.py time  [--ranks 4] [--steps 30] [--width 256]   times iterations in turns with torch's, and
+                                 counts collectives per iteration
 
 Needs stepfuse on PYTHONPATH (build/python). Processes talk by gloo.
 """
@@ -202,7 +202,7 @@ def ways(gpt, data):
 
 
 def collectives(way, step, rank):
-    """Of one iteration, as the profiler sees them go out."""
+    """Returns the collectives of one iteration, as the profiler sees them."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         way.iteration(step, rank)
         if hasattr(way.optimizer, "wait"):

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Times stepfuse's step beside PyTorch's whole pipeline, and optax's: one table, one SVG.
+"""Times stepfuse's step in turns with PyTorch's whole pipeline and optax's: one table, one SVG.
 
     pip install torch==2.13.0 numpy && ninja -C build stepfuse_core && tools/compare_torch.py --out build
     pip install jax optax                                    # for the optax contestant
     tools/compare_torch.py --device cuda --out build         # on a GPU; written without one, not run on one yet
 
-`stepfuse` is the C++ API, `native` and `deferred` are stepfuse.torch.AdamW from Python. PyTorch's pipeline is unscale_, clip_grad_norm_, AdamW, update, with fused=True, foreach=True, and clip and step under
-torch.compile; optax's is the same under jax.jit, its gradients torch's by DLPack. What is not installed is left out by
-name. Every contestant is a separate process, because two thread pools in one process steal each other's cores. They
+`stepfuse` is the C++ API, `native` and `deferred` are stepfuse.torch.AdamW from Python. PyTorch's pipeline is unscale_,
+clip_grad_norm_, AdamW and update. It runs with fused=True, with foreach=True, and with clip and step under torch.compile.
+optax's pipeline is the same under jax.jit, and gets its gradients from torch by DLPack. Missing contestants are named and
+left out. Every contestant is a separate process, because two thread pools in one process steal each other's cores. They
 take turns. A turn is two steps of warm-up, then steps for a third of a second, but at least one. Shares are relative to
 a stream measured in the same run: the time that 32 bytes per parameter take at the speed of a stream that reads four
 arrays and writes three of them in place, or on a GPU of a device-to-device copy. On a GPU, times are those of CUDA
@@ -196,8 +197,8 @@ def main():
             results.append(compare(name, sizes, args.rounds, args.threads, names, args.device, caches, args.first_step))
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
     what = torch.cuda.get_device_name() if args.device == "cuda" else f"{args.threads} threads, {cpu}"
-    text = (f"PyTorch {torch.__version__}, {what}; medians of {args.rounds} alternated rounds; share: of "
-            "32 bytes a parameter at the in-run stream's speed.\n\n" + table(results, names))
+    text = (f"PyTorch {torch.__version__}, {what}; medians of {args.rounds} alternated rounds; share: relative to "
+            "32 bytes per parameter at the in-run stream's speed.\n\n" + table(results, names))
     if others > 0.5:
         text += f"\nOther programs were running when it began (load {others:.1f}): only ratios mean something.\n"
     args.out.mkdir(parents=True, exist_ok=True)

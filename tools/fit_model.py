@@ -5,10 +5,10 @@
     stepfuse_gpu_bench --grad f32 bf16 --json bench.json
     tools/fit_model.py bench.json f32=f32.json bf16=bf16.json --json fitted.json
 
-Of the benchmark only the phases timed alone count: `observe` is the model's phase 0, `after_observe` its phase 1. Fitted are
-the copy's speed, the latency of a load and what a launch costs besides its loop; the clock stays what the model assumes. A
-constant that is no loop's limit at any size is not to be known from these times: then the table says so and keeps the
-assumption. Knows the two JSON files only.
+Only the phases that the benchmark timed alone count: `observe` is the model's phase 0, `after_observe` its phase 1. The tool
+fits the copy's speed, the latency of a load and the cost of a launch besides its loop. The clock stays what the model assumes.
+If a constant limits no loop at any size, these times do not determine it. The table then says so and keeps the assumption.
+Knows the two JSON files only.
 """
 
 import argparse

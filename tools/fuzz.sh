@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs random programs against passes and kernels, and every fuzzer of tests/fuzz, in blocks of seeds, a million by default; stops at the first fault, and goes on where it stopped when called again.
+# Runs random programs against passes and kernels, and every fuzzer of tests/fuzz, in blocks of seeds. The default is a
+# million seeds. It stops at the first fault, and continues there when called again.
 #
 #   tools/fuzz.sh                        seeds 1 … 1,000,000
 #   tools/fuzz.sh --first=N --count=N    other seeds
@@ -48,7 +49,7 @@ progress="$build/fuzz/done_${first}_${count}_$(cksum <<<"$only" | cut -d' ' -f1)
 seed="$first"
 [[ -f "$progress" ]] && seed="$(cat "$progress")"
 last=$((first + count))
-[[ "$seed" -gt "$first" ]] && echo "going on at seed $seed (delete $progress to begin again)"
+[[ "$seed" -gt "$first" ]] && echo "continuing at seed $seed (delete $progress to start again)"
 
 begin="$(date +%s)"
 started="$seed"

@@ -1,4 +1,5 @@
-// Defines the functions that g++ 12 and the archives of LLVM call and glibc 2.28 lacks; tools/glibc_stubs.sh links it. Knows glibc.
+// Defines the functions that g++ 12 and the archives of LLVM call and glibc 2.28 lacks; tools/glibc_stubs.sh links it.
+// Knows glibc.
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
@@ -30,8 +31,9 @@ struct mallinfo2 mallinfo2(void) {
                             .hblkhd = (unsigned)info.hblkhd};
 }
 
-// std::condition_variable::wait_for(): the deadline on the clock that pthread_cond_timedwait() has. A caller that waits again after a
-// wake-up before the deadline, as std::condition_variable does, is not hurt by a change of the wall clock.
+// std::condition_variable::wait_for(): the deadline on the clock that pthread_cond_timedwait() has. A caller that waits
+// again after a wake-up before the deadline, as std::condition_variable does, is not hurt by a change of the wall
+// clock.
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                            const struct timespec* deadline) {
   struct timespec now, wall;

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes a folder that links programs for an old glibc: `g++ -B DIR` then finds the symbols of that version and no newer ones, and
-# start files that run a program's constructors there.
-# Knows pip, and zig, whose wheel has the symbol lists of every glibc.
+# Makes a folder that links programs for an old glibc: `g++ -B DIR` then finds the symbols of that version and no newer
+# ones, and start files that run a program's constructors there. Knows pip, and zig, whose wheel has the symbol lists of
+# every glibc.
 #
-#   tools/glibc_stubs.sh DIR [VERSION [ARCHITECTURE]]      VERSION is 2.28 if it is not given, ARCHITECTURE this machine's
+#   tools/glibc_stubs.sh DIR [VERSION [ARCHITECTURE]]   the defaults are 2.28 and this machine's architecture
 #
 # CC compiles for the architecture (default: gcc). Exit code 3, and the reason, where zig cannot be installed.
 set -euo pipefail

@@ -4,15 +4,19 @@
 #   tools/gpu_check.sh [--build DIR] [--out DIR] [--quick | --smoke]
 #   tools/gpu_check.sh --pack FILE.tar.gz [--build DIR]
 #
-# The first form takes less than nine minutes; what does not fit into them is cut off and said so. First whether it is right:
-# digests beside the interpreter's, the GPU tests, both under compute-sanitizer where it is installed. Then the times, of copies, of
-# each form, of the norm (observe) and the update (after_observe) alone, from 1 M parameters to what the memory holds:
-# gpu_check.json (device, driver, versions, command, raw times) and gpu_check.txt (the tables) in the out folder. Then the model of
-# the machine code with constants fitted to those times (fitted.json, .txt; where nvdisasm and Python are), the emitter's options
-# against each other (gpu_options.json and .txt), and PyTorch and optax on the same layouts, where they are installed.
-# --quick leaves out options, layouts and peers; --smoke shows in a minute that all of it runs, on a machine of a few threads.
-# The second form packs what the first one needs, NVRTC included, into an archive that a machine without the build can
-# unpack and run:  tar xf FILE.tar.gz && stepfuse_gpu/gpu_check.sh
+# The first form takes less than nine minutes. It names the parts that it cut off because they took longer.
+# 1. Correctness: it compares digests with the interpreter's and runs the GPU tests. If compute-sanitizer is installed,
+#    both run under it, too.
+# 2. Times of copies, of each form, and of the norm (observe) and the update (after_observe) alone, from 1 M parameters
+#    to what the memory holds. The out folder then has gpu_check.json (device, driver, versions, command, raw times) and
+#    gpu_check.txt (the tables).
+# 3. The model of the machine code with constants fitted to those times (fitted.json, fitted.txt), if nvdisasm and
+#    Python are installed; the emitter's options compared (gpu_options.json and .txt); and PyTorch and optax on the same
+#    layouts, if they are installed.
+# --quick leaves out options, layouts and peers. --smoke shows in a minute that all parts run, on a machine with few
+# threads.
+# The second form packs everything that the first one needs, including NVRTC. A machine without the build unpacks the
+# archive and runs it:  tar xf FILE.tar.gz && stepfuse_gpu/gpu_check.sh
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

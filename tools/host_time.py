@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What step() costs the host at many small parameters: stepfuse.torch compared with torch.optim, in turns in one process.
+"""Times the host's part of step() at many small parameters: stepfuse.torch in turns with torch.optim, in one process.
 
     ninja -C build stepfuse_core && PYTHONPATH=build/python tools/host_time.py [--parameters 300 10000]
     PYTHONPATH=build/python tools/host_time.py --dtensors --parameters 10 300 2000

@@ -72,7 +72,7 @@ def set_version(folder: pathlib.Path, version: str) -> None:
 
 
 def close_changelog(folder: pathlib.Path, version: str, date: str) -> None:
-    """What was unreleased becomes the version's; the next changes go under a new heading."""
+    """Gives the unreleased changes the version's heading, and adds a new one for the next changes."""
     file = folder / "CHANGELOG.md"
     text = file.read_text(encoding="utf-8")
     heading = "## [Unreleased]\n"

@@ -174,7 +174,7 @@ give_up() {
     echo "On Debian 12 or Ubuntu 24.04 this brings them:"
     echo "  sudo apt-get install -y ${packages[*]}"
   } >&2
-  ((required == 0)) && say "going on without them" && return
+  ((required == 0)) && say "continuing without them" && return
   echo "Then run this command again." >&2
   exit 1
 }
@@ -184,7 +184,7 @@ install_missing() {
   local install=("${apt[@]}" install -y --no-install-recommends)
   say "this installs with apt${as_root:+, by sudo}: ${packages[*]}"
   [[ -n $(find_nvrtc) ]] || say "and takes NVRTC from PyPI into $build_dir/nvrtc (90 MB)"
-  "${apt[@]}" update || say "apt-get update failed; going on with the old package list"
+  "${apt[@]}" update || say "apt-get update failed; continuing with the old package list"
   find_missing  # a fresh list may know another LLVM
   local sizes
   sizes=$(LC_ALL=C apt-get -q --assume-no --no-install-recommends install "${packages[@]}" 2>/dev/null |

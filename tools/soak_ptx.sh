@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Runs the real kernels on the PTX machine over the full product of recipe options (a pairwise
-# covering set), modes (the forms and the split phase), archs, layouts, inputs and grids, 20
-# interleavings each; first the pairs. Resumable: what is done stands in the progress file, and the
-# next start goes on from there. Prints its coverage at the end.
+# Runs the real kernels on the PTX machine over the full product of recipe options (a pairwise covering set), modes (the
+# forms and the split phase), archs, layouts, inputs and grids, with 20 interleavings each. Pairs come first. The
+# progress file lists finished runs, and the next start continues from there. The script prints its coverage at the end.
 #
 #   tools/soak_ptx.sh [--build-dir=DIR] [--progress=FILE] [--minutes=N]
 set -euo pipefail

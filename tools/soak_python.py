@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 
-GROWTH_KIB = 2048  # of allocators' own making; a leak of 32 bytes a step is more in 100,000
+GROWTH_KIB = 2048  # of allocators' own making; a leak of 32 bytes per step is more in 100,000
 OBJECTS = 200  # that torch keeps for itself
 
 

@@ -133,7 +133,7 @@ command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
 torch_python="" jax_python=""  # of the system
 if ((with_torch)); then
   step "PyTorch and JAX"
-  # Installing mostly waits, so JAX is installed beside PyTorch, and old PyTorchs are during the build.
+  # Installing mostly waits. So JAX is installed at the same time as PyTorch, and old PyTorchs during the build.
   bash tools/jax_env.sh &>/dev/null &
   check "PyTorch in build/torch" bash tools/torch_env.sh
   wait

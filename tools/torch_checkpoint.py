@@ -51,7 +51,7 @@ def header(path):
     with open(path, "rb") as f:
         begin = f.read(8)
         if begin[:2] == b"PK":
-            raise ValueError(f"{path} was written by torch.save and is no checkpoint of stepfuse; is from-torch meant?")
+            raise ValueError(f"{path} was written by torch.save, and is not a checkpoint of stepfuse; did you mean from-torch?")
         size = struct.unpack("<Q", begin)[0] if len(begin) == 8 else 0
         text = f.read(size) if 0 < size <= os.path.getsize(path) - 8 else b""
     if not text.startswith(b"{"):
@@ -187,7 +187,7 @@ def parameters_of(optimizer):
 
 
 def state(optimizer, scaler=None):
-    """What the files of this tool hold."""
+    """Returns the contents of this tool's files."""
     return {"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict() if scaler else {},
             "shapes": [list(p.shape) for p in parameters_of(optimizer)]}
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Tries the Python package in the oldest PyTorch that docs/install.md promises, and in the newest; knows pip and pytest.
 #
-#   tools/torch_versions.sh [BUILD_DIR]     the package is BUILD_DIR/python (default build); the PyTorchs are beside it
-#   tools/torch_versions.sh --prepare       only installs the PyTorchs in build
+#   tools/torch_versions.sh [BUILD_DIR]    the package is BUILD_DIR/python (default build); PyTorchs go to BUILD_DIR
+#   tools/torch_versions.sh --prepare      only installs the PyTorchs in build
 #
-# It tries each: the import, the self-test, and the tests of the optimizers: bits, hooks, state dicts. Exit code 3, and the
-# reason, where a PyTorch cannot be had. It loads about a gigabyte once, and takes a minute or two the first time.
+# For each PyTorch it runs the import, the self-test, and the tests of the optimizers: bits, hooks, state dicts. If a
+# PyTorch cannot be installed, it prints the reason and exits with 3. It loads about a gigabyte and takes a minute or
+# two the first time.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 

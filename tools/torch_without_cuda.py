@@ -1,7 +1,7 @@
 """Lets a PyTorch that was built for CUDA start without CUDA's libraries, which take gigabytes; knows its wheel, nm and cc.
 
-Run by the Python whose torch it is. In the place of each missing library it puts an empty one beside torch's own. All of
-them need one library whose functions say that there is no device.
+The Python with that torch runs it. For each missing library it puts an empty one next to torch's own libraries. All of
+them need one library whose functions report that there is no device.
 """
 
 import importlib.util

@@ -25,7 +25,7 @@ def bits(x):
 
 
 def turns(entries):
-    """Of a warp's loads of these entries: from memory, and from shared memory."""
+    """Returns the wavefronts of a warp's loads of these entries: from memory, and from shared memory."""
     banks = collections.Counter(entry % BANKS for entry in set(entries))
     return len({entry * WORD // LINE for entry in entries}), max(banks.values())
 

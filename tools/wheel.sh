@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Makes a wheel that runs without any system package: library, command line tool, LLVM, oneTBB and fmt, and the module for JAX.
-# Knows pip, auditwheel, abi3audit, tools/glibc_stubs.sh and tools/static_llvm.sh.
+# Makes a wheel that runs without any system package: library, command line tool, LLVM, oneTBB and fmt, and the module
+# for JAX. Knows pip, auditwheel, abi3audit, tools/glibc_stubs.sh and tools/static_llvm.sh.
 #
 #   tools/wheel.sh WORK_DIR OUT_DIR      everything that it makes on the way is in WORK_DIR/wheel
 #
 # STEPFUSE_SOURCES=DIR  has the sources of fmt and oneTBB, as DIR/fmt and DIR/TBB; else CMake fetches them with git.
 #
 # The wheel needs glibc 2.28 (manylinux_2_28). Where neither these sources nor zig can be had, it contains the system's
-# libraries and needs the glibc of this machine; its tag says which. Exit code 3, and the reason, where LLVM's archives or auditwheel
-# cannot be had.
+# libraries and needs the glibc of this machine; its tag says which. Exit code 3, and the reason, where LLVM's archives
+# or auditwheel cannot be had.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case ${1:?a folder to work in} in -h | --help) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;; esac

@@ -36,7 +36,8 @@ ValueId Rewriter::emit(ValueId old, const Inst& inst) {
 }
 
 void Rewriter::replace(ValueId old, ValueId value) {
-  check_internal(to_[value].type == from_[old].type, "a value is replaced by one of another type");
+  check_internal(to_[value].type == from_[old].type,
+                 "a value is replaced by one of a different type");
   map_[static_cast<size_t>(old)] = value;
 }
 

@@ -5,10 +5,10 @@
 // have the same columns, in the order of rows. The first row of a strip takes identities, so nothing is initialised. If
 // a phase folds nothing along a row, a warp of a GPU takes 256 columns of all rows (KernelPlan::may_split_columns).
 //
-// Inside a body a square is a block of as many elements. Only the offset in its array differs: it is that of the square,
-// which as many rows share. A reduction to squares combines rows one after the other in the result itself. A square's
-// value is stored with each row by the same worker, or with the first row on a GPU, so a buffer of squares is not loaded
-// in the phase that stores it.
+// Inside a body a square is a block of as many elements. Only the offset in its array differs: it is that of the
+// square, which as many rows share. A reduction to squares combines rows one after the other in the result itself. A
+// square's value is stored with each row by the same worker, or with the first row on a GPU, so a buffer of squares is
+// not loaded in the phase that stores it.
 #include "compiler/plan/lines.hpp"
 
 #include <utility>

@@ -3,8 +3,8 @@
 //
 // A program's types are bound late: `[@grad]` is the type that @grad has. The schedule keeps such types, and here every
 // signature gets a body in which each array, instruction and store has a concrete one. Bodies that come out equal are
-// merged. If small tensors lack a buffer, their signature says so (`DType::absent`): the `select` by size becomes a copy,
-// and what it does not choose is dead code.
+// merged. If small tensors lack a buffer, their signature says so (`DType::absent`): the `select` by size becomes a
+// copy, and what it does not choose is dead code.
 #include "compiler/plan/lower.hpp"
 
 #include <algorithm>

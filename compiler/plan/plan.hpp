@@ -297,8 +297,8 @@ struct KernelPlan {
   Finish finish;
   // Some value tells rows apart: chunks end where rows end, and pieces count from the beginning of a row.
   bool has_rows = false;
-  // A phase that combines rows gives the chunks of this many rows that have the same columns to one worker, in the order
-  // of rows. Any worker may do a row of other phases (may_split_rows). 0: there is no order.
+  // A phase that combines rows gives the chunks of this many rows that have the same columns to one worker, in the
+  // order of rows. Any worker may do a row of other phases (may_split_rows). 0: there is no order.
   int32_t rows_in_order = 0;
   // The granularities of the arrays that rows are combined in. Number k of them has the bases of tensors at place k of
   // abi::Context::bases.

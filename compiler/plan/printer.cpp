@@ -62,7 +62,7 @@ class Printer {
       line(0, "table {} {}: {} codes, {}", t.name, t.text, t.values.size(),
            t.guess ? fmt::format("guessed by {} lines", t.guess->slopes.size()) : "searched");
     for (const Array& a : plan_.arrays) {
-      if (a.scratch()) line(0, "{} {}: {} bytes an element", a.text, a.name, a.max_bytes);
+      if (a.scratch()) line(0, "{} {}: {} bytes per element", a.text, a.name, a.max_bytes);
       if (a.owner > Array::Owner::scratch) line(0, "{} {}: {}", a.text, a.name, source_of(a));
     }
     for (size_t i = 0; i < plan_.reductions.size(); ++i) {

@@ -1,5 +1,4 @@
-// Computes from the plan how many bytes a step moves per parameter. Nothing is measured. Knows the
-// plan.
+// Computes from the plan how many bytes one step moves per parameter. Nothing is measured. Knows the plan.
 #pragma once
 
 #include <cstdint>

@@ -92,7 +92,7 @@ class Verifier {
         need(*known, o);
         bool spread =
             inst.reduces_block() || block_of(plan_[o].at) >= block_of(plan_[inst.value].at);
-        require(!plan_.is_element(o) || spread, "a value is no coarser than its operands");
+        require(!plan_.is_element(o) || spread, "a value is not coarser than its operands");
       });
       known->insert(inst.value);
     }
@@ -236,7 +236,8 @@ class Verifier {
             "passes have all of a body");
   }
 
-  // The arrays in which a body combines rows are those of its phase's reductions. Of earlier ones it loads results.
+  // Checks that a body combines rows only in arrays of its own phase's reductions. It only loads the results of earlier
+  // phases.
   void check_lines(const Phase& phase, const Body& body) const {
     std::vector<int32_t> combined;
     for (const ArrayUse& use : body.arrays) {

@@ -2,8 +2,8 @@
 //
 // Reductions over elements leave partial results in slots, and for each member the fold takes its own
 // (runtime/tables/partitions.cpp), so folds need no names of granularities. A rollup computes an operand for every
-// member, absent and empty tensors included, and is folded the same way. Results per tensor, row or column may be many, so
-// all blocks of a GPU share their folds and loops, each behind a barrier. That is why a kernel of a single phase is
+// member, absent and empty tensors included, and is folded the same way. Results per tensor, row or column may be many,
+// so all blocks of a GPU share their folds and loops, each behind a barrier. That is why a kernel of a single phase is
 // launched cooperatively if it has rows. Forms with several kernels have extra launches instead.
 #include <algorithm>
 

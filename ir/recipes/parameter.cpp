@@ -93,7 +93,8 @@ StateRef of_tensors(Context& c, const std::string& name, float first) {
   return c.b.state(name, {DType::f32, per::tensor}, false, first);
 }
 
-// Returns the scale that maps the largest weight to the type's largest number, or `otherwise` if there is no such scale.
+// Returns the scale that maps the largest weight to the type's largest number, or `otherwise` if there is no such
+// scale.
 Value scale_to_largest(Context& c, Value widest, Value otherwise) {
   Value highest = c.f32(c.settings.model == DType::f8e4m3 ? 448 : 57344);
   Value wanted = min(highest / widest, c.f32(std::numeric_limits<float>::max()));

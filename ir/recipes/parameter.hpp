@@ -17,7 +17,7 @@ struct Parameter {
 // A weight that the step reads only has neither master nor copy.
 Parameter declare_parameter(Context& c, Access access);
 void load_parameter(Context& c, Parameter& p);
-// Returns the new weight in f32, with what of it is kept beside the weight.
+// Returns the new weight in f32, including the part that is stored separately from the weight.
 Value store_parameter(Context& c, Parameter& p, Value new_weight);
 void update_ema(Context& c, Value new_weight);
 void store_copy(Context& c, const Parameter& p, Value new_weight);

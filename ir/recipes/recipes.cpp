@@ -99,8 +99,8 @@ std::vector<ArgSpec> all_args(const Formula& formula,
   return args;
 }
 
-// Refuses formats with per-column values or squares. A block has elements of several columns. Blocks count from the start
-// of a tensor, and squares from the start of a row.
+// Refuses formats with per-column values or squares. A block has elements of several columns. Blocks count from the
+// start of a tensor, and squares from the start of a row.
 void check_blocks(const Program& program, const RecipeOptions& o, std::string_view instead) {
   std::vector<Granularity> all = granularities_of(program);
   if (std::any_of(all.begin(), all.end(), [](Granularity g) { return is_tile(g) && g.rows > 1; })) {

@@ -313,7 +313,8 @@ class Parser : TokenReader<Lexer> {
     Token t = expect(TokenKind::word, "how many elements a tensor has, as in 'below 4096'");
     uint64_t size = parse_number<uint64_t>(t.text).value_or(0);
     if (size != 0 && size != Buffer::kAnySize) return size;
-    lexer_.fail(t.loc, fmt::format("'{}' is no count of elements from 1 on", t.text.substr(0, 40)));
+    lexer_.fail(t.loc, fmt::format("'{}' is not a count of elements, which starts at 1",
+                                   t.text.substr(0, 40)));
   }
 
   void parse_buffer_init(Buffer& b) {

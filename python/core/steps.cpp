@@ -425,7 +425,8 @@ PyObject* step_history(PyObject* self, PyObject* first) {
 
 PyMethodDef step_methods[] = {
     {"bind", step_bind, METH_VARARGS, "bind(buffer, addresses)"},
-    {"adopt_state", step_adopt_state, METH_NOARGS, "What is bound holds what to go on from."},
+    {"adopt_state", step_adopt_state, METH_NOARGS,
+     "Takes the contents of the bound arrays as the state to continue from."},
     {"set", step_set, METH_VARARGS, "set(argument's index, group or -1, value)"},
     {"push", step_push, METH_O,
      "push(stream): takes the arguments to the device, where later runs, captured ones too, read "

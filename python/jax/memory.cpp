@@ -1,4 +1,5 @@
-// Copies on the host, and in the order of a CUDA stream by the driver's functions, which are found when they are first needed.
+// Copies on the host, and in the order of a CUDA stream by the driver's functions, which are found when they are first
+// needed.
 #include "python/jax/memory.hpp"
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Memory is the host's, or a CUDA device's in the order of the stream of XLA: where a call's arrays are. Knows the CUDA driver.
+// Memory is the host's, or a CUDA device's in the order of the stream of XLA: where a call's arrays are. Knows the CUDA
+// driver.
 #pragma once
 
 #include <cstddef>

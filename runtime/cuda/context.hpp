@@ -21,8 +21,8 @@ class Context {
   int ordinal() const { return ordinal_; }
   const DeviceInfo& device() const { return *info_; }
   CuContext handle() const { return context_; }
-  // No other context of this process, living or destroyed, has this id. Addresses are no ids: they are
-  // reused.
+  // No other context of this process, living or destroyed, has this id. An address is not an id, because
+  // addresses are reused.
   const std::string& id() const { return id_; }
 
   // Makes the context current for a scope, and restores the caller's context afterwards.

@@ -30,7 +30,7 @@ Binding::Binding(const Program& program, const Layout& layout, StepTables& table
   for (size_t t = 0; t < layout.size(); ++t) set_present(t);
 }
 
-// Marks a tensor as present in this step if it is no duplicate and has a gradient. Empty tensors, and all
+// Marks a tensor as present in this step if it is not a duplicate and has a gradient. Empty tensors, and all
 // tensors of a step without gradients, are present, too.
 void Binding::set_present(size_t tensor) {
   bool present = gradient_ < 0 || tables_.tensors[tensor].size == 0 ||

@@ -12,7 +12,7 @@
 namespace stepfuse {
 namespace {
 
-// Makes a rule that tests one report. Of a per-group or per-tensor report, one value suffices. The rule's
+// Makes a rule that tests one report. For a per-group or per-tensor report, one value suffices. The
 // result is empty if the step does not have the report.
 Rule on_report(std::string name, std::string report, int in_a_row,
                std::function<bool(double)> test) {

@@ -1,5 +1,5 @@
-// fused_vs_unfused: what fusing the whole step brings on this machine, beside what its memory can
-// do. Knows the benchmark and the command line.
+// Shows what fusing the whole step gains on this machine, compared with the speed of its memory. Knows the benchmark
+// and the command line.
 #include <cstdio>
 #include <fstream>
 #include <string>

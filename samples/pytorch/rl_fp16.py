@@ -71,7 +71,7 @@ def sample(policy: Policy, count: int, draw: torch.Generator) -> tuple[torch.Ten
 
 
 def train(rank: int, world: int, options: argparse.Namespace) -> list[dict[str, float]]:
-    """What was reported of each step; the same on all ranks."""
+    """Returns the reports of all steps; they are the same on all ranks."""
     torch.set_num_threads(1)
     policy = make_policy(torch.float16)
     scaler = stepfuse.torch.LossScaler(init_scale=options.init_scale, growth_interval=20)

@@ -2,7 +2,8 @@
 // the weights, and all have the same weights after every step, the same bits for any number of
 // ranks. Knows stepfuse and MPI.
 //
-//   mpirun -n 4 ranks [--steps 40] [--overflow RANK:STEP] [--kill RANK:STEP] [--stop RANK:STEP] [--timeout 10] [--whole]
+//   mpirun -n 4 ranks [--steps 40] [--overflow RANK:STEP] [--kill RANK:STEP] [--stop RANK:STEP] [--timeout 10]
+//                     [--whole]
 //
 // --overflow: that rank's gradients are infinite in that step.  --kill: that rank ends in the
 // middle of that step, and mpirun ends the others.  --stop: it hangs there, and the others say so

@@ -1,5 +1,5 @@
-// Weight copies with a scale for 32 rows of 32 columns (mxfp8) and for 16 of 16 (nvfp4), compared with independent models
-// of OCP's and torchao's rules.
+// Weight copies with a scale for 32 rows of 32 columns (mxfp8) and for 16 of 16 (nvfp4), compared with independent
+// models of OCP's and torchao's rules.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -127,16 +127,14 @@ class Layers(unittest.TestCase):
 
 
 class Prose(unittest.TestCase):
-    def faults(self, files, old=""):
+    def faults(self, files):
         with tempfile.TemporaryDirectory() as folder:
-            for name, text in {**files, "tools/old_prose.txt": "# file, fragments, words\n" + old}.items():
+            for name, text in files.items():
                 path = pathlib.Path(folder, name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
             with unittest.mock.patch.object(check_layers, "ROOT", pathlib.Path(folder)):
-                found = list(check_layers.check_prose(list(check_layers.texts())))
-                check_layers.lower_old_prose()
-                return found, pathlib.Path(folder, "tools/old_prose.txt").read_text()
+                return list(check_layers.check_prose(list(check_layers.texts())))
 
     def page_faults(self, text):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(check_layers, "ROOT", pathlib.Path(folder)):
@@ -157,28 +155,38 @@ class Prose(unittest.TestCase):
             self.assertEqual(len(found), 1, (text, found))
             self.assertIn(fault, found[0])
 
-    def test_a_fragment_and_a_retired_word_are_faults_of_new_files(self):
+    def test_a_fragment_and_a_retired_word_are_faults(self):
         for line, words in (("// Of elements the first.", "begins with 'Of'"), ("# What is kept.", "begins with 'What'"),
+                            ("/// Where it runs.", "begins with 'Where'"),
                             ("x = 1  # made anew", "'anew' is a retired word: write again"),
                             ("It is compared to the bit.", "write bit for bit")):
             for name in ("ir/a.cpp", "docs/a.md", "python/a.py"):
-                found, _ = self.faults({name: "// Good.\n" + line + "\n"})
+                found = self.faults({name: "// Good.\n" + line + "\n"})
                 if name == "docs/a.md" and "begins with" in words:
                     self.assertEqual(found, [])
                 else:
                     self.assertEqual(len(found), 1, (name, line, found))
                     self.assertTrue(found[0].startswith(f"{name}:2: ") and words in found[0], found)
-        self.assertEqual(self.faults({"ir/a.cpp": "// Which of these is taken. Nowhere else.\n"})[0], [])
+        self.assertEqual(self.faults({"ir/a.cpp": "// Which of these is taken. Nowhere else. So far. There is no limit.\n"}), [])
 
-    def test_an_old_file_has_as_many_as_the_list_says(self):
-        two = {"ir/a.cpp": "// Of one.\n// Of two.\n"}
-        self.assertEqual(self.faults(two, "ir/a.cpp 2 0\n")[0], [])
-        self.assertIn("ir/a.cpp:2: ", self.faults(two, "ir/a.cpp 1 0\n")[0][0])
+    def test_docstrings_and_messages_of_code_have_no_habits(self):
+        for name, line, words in (("python/a.py", '    """What of it remains."""', "begins with 'What'"),
+                                  ("ir/a.cpp", 'fail("it is no number");', "write is not a"),
+                                  ("tools/a.py", 'say("32 bytes a step")', "write per"),
+                                  ("runtime/a.cpp", "// Rounds in another way.", "write different"),
+                                  ("tools/a.sh", "# It is rounded so.", "write this way")):
+            found = self.faults({name: line + "\n"})
+            self.assertEqual(len(found), 1, (line, found))
+            self.assertIn(words, found[0])
+            self.assertEqual(self.faults({"tests/" + name: line + "\n"}), [])  # titles of cases are not read by users
 
-    def test_the_list_only_shrinks(self):
-        found, text = self.faults({"ir/a.cpp": "// Of one.\n", "ir/b.cpp": "// Of one.\n"}, "ir/a.cpp 3 1\nir/gone.cpp 1 0\n")
-        self.assertEqual(sum("--lower" in f for f in found), 3, found)
-        self.assertEqual(text, "# file, fragments, words\nir/a.cpp 1 0\n")
+    def test_comments_have_120_columns(self):
+        for mark in ("//", "#", "///"):
+            self.assertEqual(self.faults({"ir/a.cpp": mark + " " + "x" * (119 - len(mark)) + "\n"}), [])
+            found = self.faults({"ir/a.cpp": mark + " " + "x" * (120 - len(mark)) + "\n"})
+            self.assertEqual(len(found), 1, found)
+            self.assertIn("121 columns", found[0])
+        self.assertEqual(self.faults({"tests/filetests/kernels/a.sf": "// " + "x" * 200 + "\n"}), [])
 
 
 class TorchEnvironment(unittest.TestCase):

@@ -79,7 +79,7 @@ class PtxMachine(unittest.TestCase):
             (["samples/ptx/block_sum.ptx", *SIZES], "takes 2 parameters, 0 were given"),
             (["samples/ptx/block_sum.ptx", *SIZES, "--kernel", "sum", *BUFFERS], "it has block_sum"),
             (["samples/ptx/block_sum.ptx", *SIZES, "--buffer", "f16:2", "--buffer", "u32:2"], "TYPE:COUNT"),
-            (["samples/ptx/block_sum.ptx", *SIZES, "--buffer", "u32:2=x", "--buffer", "u32:2"], "is no number"),
+            (["samples/ptx/block_sum.ptx", *SIZES, "--buffer", "u32:2=x", "--buffer", "u32:2"], "is not a number"),
             (["samples/ptx/block_sum.ptx", "--grid", "2", "--block", "2000", *BUFFERS], "2000 threads a block"),
             (["samples/ptx/block_sum.ptx", "--block", "64", *BUFFERS], "--grid"),
             (["README.md", *SIZES, *BUFFERS], "line 1"),

@@ -1,4 +1,5 @@
-// Calls an XLA FFI handler as XLA does on a GPU: with the addresses, attributes and stream that a test gives it. Knows XLA's C API.
+// Calls an XLA FFI handler as XLA does on a GPU: with the addresses, attributes and stream that a test gives it. Knows
+// XLA's C API.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -9,7 +9,8 @@ import pytest
 import stepfuse.jax
 
 STEPS = 20
-# stepfuse's arguments, optax's transformation, and the largest difference after all steps, in ulps of a tensor's largest weight.
+# stepfuse's arguments, optax's transformation, and the largest difference after all steps, in ulps of a tensor's
+# largest weight.
 CASES = {
     "adamw": ({"lr": 1e-2, "weight_decay": 1e-2}, lambda: optax.adamw(1e-2, weight_decay=1e-2), 16),
     "adam": ({"lr": 1e-2}, lambda: optax.adam(1e-2), 16),
@@ -75,7 +76,8 @@ TARGETS = {
     "parabola": ((-1.0, 10.0, 1.0), (1.0, -1.0, 1.0), lambda p: jnp.square(p - jnp.array([1.0, -1.0, 1.0])).sum()),
     "rosenbrock": ((0.0, 0.0), (1.0, 1.0), lambda p: jnp.square(1.0 - p[0]) + 100.0 * jnp.square(p[1] - p[0] ** 2)),
 }
-# With the learning rates of those tests; the number is the largest difference after 20 steps, in ulps of the largest weight.
+# With the learning rates of those tests; the number is the largest difference after 20 steps, in ulps of the largest
+# weight.
 MINIMISERS = {
     "sgd": ({"lr": 1e-3, "momentum": 0.9}, lambda: optax.sgd(1e-3, momentum=0.9), 4),
     "adadelta": ({"lr": 0.1}, lambda: optax.adadelta(0.1), 4),

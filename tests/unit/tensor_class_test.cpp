@@ -111,8 +111,9 @@ TEST_CASE("from and below are printed as they are written") {
   CHECK(tensor_classes(p) == std::vector<uint64_t>{0, 10, 100, 200});
   for (const char* wrong : {"below 0", "below -1", "from x", "below 1.5",
                             "below 18446744073709551615", "below 99999999999999999999"}) {
-    CHECK(message_of([&] { parse(with_sizes(wrong)); }).find("is no count of elements from 1 on") !=
-          std::string::npos);
+    CHECK(message_of([&] {
+            parse(with_sizes(wrong));
+          }).find("is not a count of elements, which starts at 1") != std::string::npos);
   }
   CHECK(message_of([&] { parse(with_sizes("below")); }).find("how many elements a tensor has") !=
         std::string::npos);

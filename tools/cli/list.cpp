@@ -145,7 +145,7 @@ void print_description(const Json& all) {
   for (auto [section, title] :
        {std::pair("arguments", "Arguments: name, type, default"), std::pair("buffers", "Buffers"),
         std::pair("states", "States"), std::pair("reports", "Reports"),
-        std::pair("options", "Options of its own, beside those of every recipe")}) {
+        std::pair("options", "Options of its own, in addition to those of every recipe")}) {
     Table table;
     for (const Json& row : all[section]) {
       std::vector<std::string> cells;

@@ -1,4 +1,4 @@
-"""Sphinx's configuration of the documentation site; tools/docs.sh copies it beside the pages."""
+"""Configures Sphinx for the documentation site; tools/docs.sh copies it to the folder of the pages."""
 
 import json
 import os

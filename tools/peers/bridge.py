@@ -89,7 +89,7 @@ class Step:
             c_api.library().stepfuse_free(text)
 
     def names(self):
-        """Of its buffers."""
+        """Returns the names of its buffers."""
         return list(self.declared)
 
     def slot(self, name):

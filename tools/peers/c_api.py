@@ -39,7 +39,7 @@ def call(function, *args):
 
 
 def make(function, *args):
-    """What stepfuse_FUNCTION puts into its last argument, a handle or a text."""
+    """Returns what stepfuse_FUNCTION puts into its last argument, a handle or a text."""
     handle = ctypes.c_void_p()
     call(function, *args, ctypes.byref(handle))
     return handle
@@ -78,7 +78,7 @@ class Storage(ctypes.Structure):
 
 
 def declared(program, kind):
-    """What a program declares, by name and in order; `kind` is Buffer, State or Arg."""
+    """Returns a program's declarations by name, in order; `kind` is Buffer, State or Arg."""
     name, found = kind.__name__.lower(), {}
     for i in range(getattr(library(), f"stepfuse_program_{name}_count")(program)):
         item = kind.make()

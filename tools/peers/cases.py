@@ -46,7 +46,7 @@ def adam_like(h, **more):
 class Case:
     """A formula's peer, the draws of its hyperparameters, how the peer calls them, and which state is its own.
 
-    `near` is the largest relative difference where the peer reduces or rounds in another order, and why; without it
+    `near` is the largest relative difference where the peer reduces or rounds in a different order, and why; without it
     nothing may differ in a bit.
     """
 
@@ -65,7 +65,7 @@ class Case:
         return [f"--{option}" for option in self.options.split()]
 
     def peer(self):
-        """Who it is, and the version that it was compared with."""
+        """Returns the peer's name and the version that it was compared with."""
         package, name = self.cls.partition(".")[0], self.cls.rpartition(".")[2]
         if package == "models":
             return "a model in float64: no package has it"
@@ -105,7 +105,7 @@ def clipped_by_weights(optimizer, kept, generator, hyper):
 
 
 def of_a_bowl(p, generator):
-    """Of the squares of the weights, mostly, so that there is somewhere to go."""
+    """Returns gradients of a bowl, mostly, so that the weights have a minimum to move to."""
     return p + 0.1 * drawn(p.numel(), generator).clamp(-1, 1)
 
 
@@ -115,8 +115,8 @@ def named(cls, params, keywords):
 
 TORCH, TIMM, PYTORCH_OPTIMIZER = "torch.optim.", "timm.optim.", "pytorch_optimizer."
 MOMENTS = ("exp_avg", "exp_avg_sq")
-SIGNS = (1e-4, "the momentum is rounded in another order, and only its sign counts")
-SUMS = (1e-3, "a sum over the tensor in another order")
+SIGNS = (1e-4, "the momentum is rounded in a different order, and only its sign counts")
+SUMS = (1e-3, "a sum over the tensor in a different order")
 CASES = {
     "adam": Case(TORCH + "Adam", ADAM, adam_like, MOMENTS),
     "adamw": Case(TORCH + "AdamW", ADAM, adam_like, MOMENTS),

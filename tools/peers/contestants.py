@@ -37,7 +37,7 @@ STREAM = """step @stream {
 
 
 class Contestant:
-    """What they share: gradients of one seed, and a clock of the device."""
+    """The base class of contestants: gradients of one seed, and a clock of the device."""
 
     def __init__(self, sizes, device):
         self.device = device
@@ -72,7 +72,7 @@ class Contestant:
 
 
 class Ours(Contestant):
-    """The step, and beside it the stream: on the CPU four arrays read and three written in place, on a GPU a copy."""
+    """Times the step, and in turns the stream: on the CPU it reads four arrays and writes three in place, on a GPU it is a copy."""
 
     def __init__(self, sizes, threads, device):
         from bridge import Scaler, Step

@@ -1,4 +1,4 @@
-"""Times of a step beside the peers' own on this CPU, in turns; knows the package stepfuse, torch and the peers."""
+"""Times a step in turns with the peers' own steps on this CPU; knows the package stepfuse, torch and the peers."""
 
 import os
 import platform
@@ -61,7 +61,7 @@ def milliseconds(name, formula, peers):
 
 
 def section():
-    """Of docs/optimizers.md."""
+    """Returns the section about times of docs/optimizers.md."""
     load = os.getloadavg()[0]
     rows = []
     for name, (formula, peers) in CONTESTS.items():

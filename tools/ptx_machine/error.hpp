@@ -15,7 +15,7 @@ enum class ErrorKind {
   unresolved_symbol,   // a name that nothing declares
   bad_launch,          // a launch that cannot start: size, parameters, shared memory
   out_of_bounds,       // an access that no allocation contains
-  misaligned,          // an address that is no multiple of the access's size
+  misaligned,          // an address that is not a multiple of the access's size
   read_only,           // a store to constant or parameter memory
   uninitialised,       // a read of memory that nobody wrote
   race,                // two conflicting accesses that nothing orders

@@ -59,7 +59,7 @@ void place(const Warp& warp, u32 lanes, u32 pc) {
   }
 }
 
-// Executes the instruction for one lane after the other. Returns those that go on behind it.
+// Executes the instruction for one lane after the other. Returns the lanes that continue behind it.
 u32 run_one_by_one(const Lanes& lanes, const Instruction& i) {
   u32 on = lanes.bits;
   place(*lanes.warp, lanes.bits, lanes.pc + 1);
@@ -97,7 +97,7 @@ u32 Launch::run_group(Lanes& lanes, u32 limit, u32 meets) {
     }
     if ((masked || lanes.bits != all) && !lanes.all()) set_mask(lanes);
     masked = lanes.bits != all;
-    u32 on = all;  // who goes on behind the instruction
+    u32 on = all;  // the lanes that continue behind the instruction
     if (i.branches) {
       on = all & ~lanes.bits;
       if (on != 0) place(*lanes.warp, lanes.bits, static_cast<u32>(i.offset));

@@ -90,7 +90,7 @@ void parse_version(TokenStream& in, Program& program) {
   auto [dot, bad] = std::from_chars(text.data(), end, major);
   bool good = bad == std::errc() && dot != end && *dot == '.' &&
               std::from_chars(dot + 1, end, minor).ptr == end && minor < 10;
-  if (!good) in.fail(fmt::format("'{}' is no version, as 9.0 is", text));
+  if (!good) in.fail(fmt::format("'{}' is not a version, as in 9.0", text));
   program.version = 10 * major + minor;
 }
 

@@ -20,7 +20,7 @@ Operand parse_real(TokenStream& in, bool negative) {
   Operand result{.kind = OperandKind::real, .type = is_double ? Type::f64 : Type::f32};
   auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), result.bits, 16);
   if (error != std::errc() || end != text.data() + text.size() || text.size() != want + 2) {
-    in.fail(fmt::format("'{}' is no floating-point constant", text));
+    in.fail(fmt::format("'{}' is not a floating-point constant", text));
   }
   if (negative) result.bits ^= u64{1} << (is_double ? 63 : 31);
   return result;

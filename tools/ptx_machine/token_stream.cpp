@@ -49,7 +49,7 @@ u64 TokenStream::integer() {
   u64 value = 0;
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
   if (error != std::errc() || end != digits.data() + digits.size()) {
-    fail(fmt::format("'{}' is no integer", text));
+    fail(fmt::format("'{}' is not an integer", text));
   }
   take();
   return negative ? 0 - value : value;

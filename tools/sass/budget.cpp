@@ -129,7 +129,7 @@ std::vector<std::string> findings(const Loop& loop, const Budget& b) {
   };
   if (b.elements == 0) {
     out.push_back(
-        fmt::format("a turn loads {} and stores {} bytes, which is no whole number of elements",
+        fmt::format("a turn loads {} and stores {} bytes, which is not a whole number of elements",
                     b.loaded, b.stored));
   }
   if (b.calls != 0) {

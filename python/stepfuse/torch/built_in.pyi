@@ -20,7 +20,7 @@ class AdEMAMix(Formula):
                  weight_decay: float = 0.0, maximize: bool = False, **options: Unpack[OptimizerOptions]) -> None: ...
 
 class AdaBelief(Formula):
-    """AdaBelief: steps by how the gradient was predicted. Options: OptimizerOptions."""
+    """AdaBelief: the second moment is that of the prediction error. Options: OptimizerOptions."""
     def __init__(self, params: ParamsT, lr: float | Tensor = 0.001, *, betas: tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-16, weight_decay: float = 0.0, maximize: bool = False,
                  **options: Unpack[OptimizerOptions]) -> None: ...
@@ -38,7 +38,7 @@ class AdamWIndependentDecay(Formula):
                  **options: Unpack[OptimizerOptions]) -> None: ...
 
 class Adammini(Formula):
-    """Adam-mini: one second moment for each tensor. Options: OptimizerOptions."""
+    """Adam-mini: one second moment per tensor. Options: OptimizerOptions."""
     def __init__(self, params: ParamsT, lr: float | Tensor = 0.001, *, betas: tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-08, weight_decay: float = 0.0, maximize: bool = False,
                  **options: Unpack[OptimizerOptions]) -> None: ...
@@ -84,7 +84,7 @@ class MARS(Formula):
                  **options: Unpack[OptimizerOptions]) -> None: ...
 
 class NovoGrad(Formula):
-    """NovoGrad: second moments of whole tensors. Options: OptimizerOptions."""
+    """NovoGrad: one second moment per tensor. Options: OptimizerOptions."""
     def __init__(self, params: ParamsT, lr: float | Tensor = 0.01, *, betas: tuple[float, float] = (0.95, 0.98),
                  eps: float = 1e-08, weight_decay: float = 0.0, grad_averaging: bool = False, maximize: bool = False,
                  **options: Unpack[OptimizerOptions]) -> None: ...
@@ -97,19 +97,19 @@ class Prodigy(Formula):
                  **options: Unpack[OptimizerOptions]) -> None: ...
 
 class SM3(Formula):
-    """SM3: second moments of rows and columns, the smaller one counts. Options: OptimizerOptions."""
+    """SM3: per-row and per-column second moments; elements use the smaller one. Options: OptimizerOptions."""
     def __init__(self, params: ParamsT, lr: float | Tensor = 0.1, *, beta: float = 0.0, eps: float = 1e-30,
                  momentum: float = 0.0, maximize: bool = False, **options: Unpack[OptimizerOptions]) -> None: ...
 
 class ScheduleFreeAdamW(ScheduleFree):
-    """Schedule-Free AdamW: an average in place of a schedule. Options: OptimizerOptions."""
+    """Schedule-Free AdamW: an average instead of a schedule. Options: OptimizerOptions."""
     def __init__(self, params: ParamsT, lr: float | Tensor = 0.0025, *, betas: tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-08, weight_decay: float = 0.0, warmup_steps: float = 0.0, r: float = 0.0,
                  weight_lr_power: float = 2.0, maximize: bool = False,
                  **options: Unpack[OptimizerOptions]) -> None: ...
 
 class ScheduleFreeSGD(ScheduleFree):
-    """Schedule-Free SGD: an average in place of a schedule. Options: OptimizerOptions."""
+    """Schedule-Free SGD: an average instead of a schedule. Options: OptimizerOptions."""
     def __init__(self, params: ParamsT, lr: float | Tensor = 1.0, *, momentum: float = 0.9,
                  warmup_steps: float = 0.0, r: float = 0.0, weight_lr_power: float = 2.0, weight_decay: float = 0.0,
                  maximize: bool = False, **options: Unpack[OptimizerOptions]) -> None: ...

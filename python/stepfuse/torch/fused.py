@@ -119,7 +119,8 @@ class Fused(Weights, torch.optim.Optimizer):
         check_args(program(self._recipe, (*self._options(self.param_groups[0]), *self._own_mode.options(False, True, False))), self._step_args,
                    lambda name: (name, -1))
         self._pieces = ExactNorm() if options["exact"] else None
-        # torch's GradScaler unscales for us as for any optimizer. This attribute tells trainers about an optimizer that unscales itself.
+        # torch's GradScaler unscales for us as for any optimizer. This attribute tells trainers about an optimizer that
+        # unscales itself.
         self._step_supports_amp_scaling = self._scaler is not None
 
     def _check_group(self, group: dict[str, Any]) -> None:
@@ -300,7 +301,7 @@ class Fused(Weights, torch.optim.Optimizer):
         def wrapper(self: Fused, *args: Any, **kwargs: Any) -> Any:
             if private.is_step_watched(self):
                 return listened(self, *args, **kwargs)
-            with private.record(f"Optimizer.step#{type(self).__name__}.step"):  # for observers that are no profilers
+            with private.record(f"Optimizer.step#{type(self).__name__}.step"):  # for observers other than profilers
                 return step(self, *args, **kwargs)
 
         return wrapper

@@ -11,8 +11,8 @@ from .fused_adam import FusedAdam
 def install() -> None:
     """Makes `get_megatron_optimizer(OptimizerConfig(optimizer="adam"))` take FusedAdam of this package.
 
-    Megatron looks the class up in two of its modules, beside flags that say whose class it is. Ours has TransformerEngine's
-    state, so these flags say TransformerEngine. Call it before the optimizer is made.
+    Megatron looks the class up in two of its modules, which also have flags that say whose class it is. Ours has the
+    state of TransformerEngine's, so these flags say TransformerEngine. Call it before the optimizer is made.
 
     Example:
         >>> import stepfuse.torch.megatron

@@ -229,7 +229,7 @@ def spread_store(values: dict[str, Any], given: Iterable[str]) -> None:
     for key, form in store.items():
         buffer, at, least = key.partition("@")
         if at and not least.isdecimal() or buffer in ("grad", "master") or buffer == "weight" and at:
-            refuse("store", store, f"{key!r} is no moment, 'moments' or 'weight', with @ and a count of elements behind a moment")
+            refuse("store", store, f"{key!r} is not a moment, 'moments' or 'weight'; a moment may have @ and a count of elements behind it")
         if buffer == "weight":
             spread_weight(values, store, form)
         else:

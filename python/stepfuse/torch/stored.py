@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from .parts import Part
 
 STORED = {**{name: dtype for dtype, name in DTYPES.items()}, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32}
-# The missing bits of a weight, by their state's name, and their form. correction16 is FlashOptim's, and is converted when a step binds it.
+# The missing bits of a weight, by their state's name, and their form. correction16 is FlashOptim's, and is converted
+# when a step binds it.
 RESTS = {"master": "f32", "remainder": "remainder", "correction": "ecc24", "correction16": "ecc24_i16"}
 SIDE = 128  # rows and columns of a copy that share a scale in "squares"
 ONE = 127  # the exponent of 1
@@ -189,7 +190,7 @@ def pop_arrays(state: dict[str, Any], moment: str) -> dict[str, Any]:
 def convert(arrays: dict[str, Tensor], moment: str, form: str, weight: Tensor, label: str, initial: float) -> dict[str, Tensor]:
     """The arrays of a moment in a form, laid out as the weight, from those of any form, or from none: its first values.
 
-    What is in the form already keeps its bits, unless the weight's elements lie in another order.
+    Values that are in the form already keep their bits, unless the weight's elements are in a different order in memory.
     """
     if form and not arrays and initial == 0:
         return {moment + part: array for part, array in zeros(form, weight).items()}

@@ -328,7 +328,7 @@ STEPFUSE_API stepfuse_status stepfuse_layout_tensor(const stepfuse_layout* layou
 
 enum { STEPFUSE_CPU = 0, STEPFUSE_INTERPRETER = 1, STEPFUSE_CUDA = 2 };
 
-/// Where a step runs.
+/// The device that a step runs on.
 typedef struct stepfuse_device {
   size_t struct_size;
   int32_t kind;         ///< STEPFUSE_CPU, STEPFUSE_INTERPRETER or STEPFUSE_CUDA
@@ -816,8 +816,8 @@ STEPFUSE_API stepfuse_status stepfuse_load_checkpoint(const char* path, stepfuse
 STEPFUSE_API stepfuse_status stepfuse_load_checkpoint_with(const char* path, stepfuse_step* step,
                                                            const stepfuse_load_options* options);
 
-/// Writes the checkpoint `from` to the file `to` with its moments stored otherwise, as `stepfuse convert` does: `moments` is
-/// "f32", "fp8" or a list such as "exp_avg=int8,exp_avg_sq@4096=sqrt8". Everything else is copied.
+/// Writes the checkpoint `from` to the file `to` with its moments in a different form, as `stepfuse convert` does.
+/// `moments` is "f32", "fp8" or a list such as "exp_avg=int8,exp_avg_sq@4096=sqrt8". Everything else is copied.
 /// @param below  tensors with fewer elements get f32 moments, unless '@' gives a number
 /// @return STEPFUSE_ERROR_USAGE for a damaged file, an unknown format, or a moment that the file lacks
 /// @thread any

@@ -254,7 +254,7 @@ class Layout {
 
 // --- device
 
-/// Where a step runs.
+/// The device that a step runs on.
 /// @thread any
 class Device {
  public:

@@ -1,6 +1,7 @@
 // An NVRTC for tests, which compiles each kernel once for all test programs: it keeps what the real NVRTC
 // made of a text, under the text, the options and the compiler's file. A kernel whose text changes is
-// compiled again. $STEPFUSE_KERNEL_STORE names the folder; the default lies in the build folder. Knows NVRTC's functions and the disk cache.
+// compiled again. $STEPFUSE_KERNEL_STORE names the folder; the default lies in the build folder. Knows NVRTC's
+// functions and the disk cache.
 #include <algorithm>
 #include <cstdlib>
 #include <dlfcn.h>

@@ -15,7 +15,8 @@ T number(std::string_view text, std::string_view whole) {
   T value{};
   auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem != std::errc() || end != text.data() + text.size() || text.empty()) {
-    throw std::invalid_argument(fmt::format("'{}' in '{}' is no number of its type", text, whole));
+    throw std::invalid_argument(
+        fmt::format("'{}' in '{}' is not a number of its type", text, whole));
   }
   return value;
 }
@@ -109,8 +110,8 @@ std::vector<std::byte> pass(const std::vector<Parameter>& parameters, const Kern
     if (parameters[k].buffer) {
       if (bytes != 8) {
         throw std::invalid_argument(
-            fmt::format("--buffer {}: parameter {} of {} has {} bytes and is no address", text, k,
-                        kernel.name, bytes));
+            fmt::format("--buffer {}: parameter {} of {} has {} bytes, and an address has 8", text,
+                        k, kernel.name, bytes));
       }
       buffers.push_back(make_buffer(text, buffers.size(), memory));
       store(to, buffers.back().address);

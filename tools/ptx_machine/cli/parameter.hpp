@@ -23,7 +23,7 @@ struct Buffer {
 };
 
 // The bytes that the kernel is called with, its buffers allocated and filled. Throws
-// std::invalid_argument, which says what to write, for words that are no parameters of this kernel.
+// std::invalid_argument, which says what to write, for words that do not fit the parameters of this kernel.
 std::vector<std::byte> pass(const std::vector<Parameter>& parameters, const Kernel& kernel,
                             Memory& memory, std::vector<Buffer>& buffers);
 
