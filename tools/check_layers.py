@@ -13,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# What each folder may include of the project. Nothing includes tests/ but tests themselves.
+# Each folder with the folders that it may include. Only tests include tests/.
 MAY_INCLUDE = {
     "ir": {"ir"},
     "compiler": {"ir", "compiler"},

@@ -111,7 +111,6 @@ std::vector<std::string> nvrtc_options(int arch, CodeKind kind) {
   if (kind == CodeKind::cubin) options.emplace_back("--ptxas-options=-v");
   // NVRTC's own cache queries the driver, and some machines have only a part of that. We have a cache of
   // our own.
-  // own.
   const NvrtcFacts& nvrtc = nvrtc_facts();
   if (nvrtc.major * 100 + nvrtc.minor >= 1209) {
     options.emplace_back("--no-cache");
@@ -126,8 +125,9 @@ void require_arch(int arch) {
   if (!status.available) {
     throw Error(
         ErrorKind::device,
-        "NVRTC, which compiles CUDA text, was not found: `pip install nvidia-cuda-nvrtc` and "
-        "set STEPFUSE_NVRTC_DIR to the folder of its libnvrtc.so.13 or .12. Tried:\n" +
+        "NVRTC, which compiles CUDA text, was not found: `pip install nvidia-cuda-nvrtc` in the "
+        "active environment, or set STEPFUSE_NVRTC_DIR to the folder of a libnvrtc.so.13 or .12. "
+        "Tried:\n" +
             status.problem);
   }
   if (std::find(status.archs.begin(), status.archs.end(), arch) == status.archs.end()) {

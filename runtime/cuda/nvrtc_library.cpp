@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 #include "runtime/caches/remembered.hpp"
@@ -26,7 +27,7 @@ std::string environment(const char* name) {
 
 struct SearchFolder {
   fs::path folder;     // empty: the loader's own search
-  bool found = false;  // found next to the program, not named by the user: it must be trusted
+  bool found = false;  // found near the program, not named by the user: it must be trusted
 };
 
 std::vector<SearchFolder> folders_to_search() {
@@ -34,6 +35,14 @@ std::vector<SearchFolder> folders_to_search() {
   if (auto named = environment("STEPFUSE_NVRTC_DIR"); !named.empty()) places.push_back({named});
   for (fs::path& folder : folders_beside_program("nvrtc")) {
     places.push_back({std::move(folder), true});
+  }
+  for (PipFolder& pip : folders_of_pip("lib")) {
+    if (std::any_of(std::begin(kNames), std::end(kNames), [&](const char* library) {
+          std::error_code error;
+          return fs::exists(pip.folder / library, error);
+        })) {
+      places.push_back({std::move(pip.folder), pip.found});
+    }
   }
   places.emplace_back();
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {

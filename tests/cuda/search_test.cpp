@@ -82,6 +82,36 @@ TEST_CASE("NVRTC is found beside the program, above it and in a build folder, an
   CHECK(here.opens(beside));
 }
 
+TEST_CASE(
+    "NVRTC is found where pip puts it: in the active environment, and in the program's prefix") {
+  STEPFUSE_NEEDS_NVRTC();
+  Installed here;
+  fs::path library = cuda::nvrtc_status().path;
+  auto put = [&](const fs::path& prefix) {
+    fs::path to = here.root / prefix / "lib/python3.11/site-packages/nvidia/cu13/lib";
+    fs::create_directories(to);
+    fs::create_symlink(library, to / library.filename());
+    return to;
+  };
+  auto opens = [&](const std::string& variables, const fs::path& folder) {
+    return here.env("env -u VIRTUAL_ENV -u CONDA_PREFIX STEPFUSE_NVRTC_DIR= " + variables)
+               .find("path         " + folder.string()) != std::string::npos;
+  };
+  fs::path venv = put("venv"), far = put("a");
+  std::string active = "VIRTUAL_ENV=" + (here.root / "venv").string();
+  CHECK_FALSE(opens("", venv));
+  CHECK_FALSE(opens("", far));
+  CHECK(opens(active, venv));
+  CHECK(opens("CONDA_PREFIX=" + (here.root / "venv").string(), venv));
+  fs::path own = put("a/b");  // the program is a/b/c/stepfuse
+  CHECK(opens("", own));
+  CHECK(opens(active, venv));
+  REQUIRE(::chmod(own.c_str(), 0757) == 0);
+  CHECK_FALSE(opens("", own));
+  REQUIRE(::chmod(venv.c_str(), 0757) == 0);
+  CHECK(opens(active, venv));  // its user has named it
+}
+
 TEST_CASE("what another user could have put there is not opened, and said so") {
   STEPFUSE_NEEDS_NVRTC();
   Installed here;

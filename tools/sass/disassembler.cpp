@@ -107,6 +107,11 @@ std::string find_disassembler() {
       return program;
     }
   }
+  for (const PipFolder& pip : folders_of_pip("bin")) {
+    std::filesystem::path program = pip.folder / "nvdisasm";
+    bool is_safe = !pip.found || (is_trusted(pip.folder) && is_trusted(program));
+    if (access(program.c_str(), X_OK) == 0 && is_safe) return program;
+  }
   return "";
 }
 
@@ -115,8 +120,8 @@ std::string require_disassembler() {
   if (!program.empty()) return program;
   throw Error(ErrorKind::device,
               "nvdisasm was not found, which reads machine code: `pip install "
-              "nvidia-cuda-nvdisasm` and name its bin/nvdisasm in STEPFUSE_NVDISASM, or put the "
-              "CUDA toolkit's into the PATH");
+              "nvidia-cuda-nvdisasm` in the active environment, or name the program in "
+              "STEPFUSE_NVDISASM, or put the CUDA toolkit's into the PATH");
 }
 
 std::string disassembler_version(const std::string& program) {
