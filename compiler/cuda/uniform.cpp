@@ -15,9 +15,9 @@ std::string_view place(Granularity g) {
 }
 
 // Returns the expression for the word of an argument.
-std::string argument(const ArgLayout& args, Granularity domain, int32_t word) {
-  if (domain == per::step) return fmt::format("step_arg(ctx, {})", word);
-  std::string row = domain == per::group
+std::string argument(const ArgLayout& args, Granularity granularity, int32_t word) {
+  if (granularity == per::step) return fmt::format("step_arg(ctx, {})", word);
+  std::string row = granularity == per::group
                         ? fmt::format("group * {}", args.group_words)
                         : fmt::format("ctx.step.group_count * {} + tensor_index * {}",
                                       args.group_words, args.tensor_words);

@@ -311,7 +311,7 @@ void BodyEmitter::emit_stores(std::span<const size_t> stores) {
       store(k, predicate);
       continue;
     }
-    // All stores under one condition of a coarser domain share a branch.
+    // All stores under one condition of coarser granularity share a branch.
     f_.if_("store", u_[predicate], [&] {
       for (size_t j : stores) {
         if (body_.stores[j].predicate != predicate) continue;

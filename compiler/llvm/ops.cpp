@@ -268,7 +268,7 @@ std::string Ops::fma_by_f64(std::span<const std::string> args, std::string_view 
 }
 
 std::string Ops::powi(DType t, std::span<const std::string> args, std::string_view hint) {
-  check_internal(lanes_ == 1, "powi is not available in the element domain");
+  check_internal(lanes_ == 1, "powi is not available per element");
   std::string_view helper = t == DType::f32 ? "sf_powi_f32" : "sf_powi_f64";
   use_helper(m_, helper);
   return f_.set(hint, "call {} @{}({} {}, i64 {})", type(t), helper, type(t), args[0], args[1]);

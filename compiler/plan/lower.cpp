@@ -67,9 +67,10 @@ class Lowering {
     for (ValueId v = 0; v < p_.size(); ++v) {
       const Inst& inst = p_[v];
       const std::string& given = p_.names[static_cast<size_t>(v)];
-      char domain = info(inst.type.at).name[0];
-      std::string name =
-          is_effect(inst.op) ? "" : names_.unique(fmt::format("{}_{}", domain, identifier(given)));
+      char granularity = info(inst.type.at).name[0];
+      std::string name = is_effect(inst.op)
+                             ? ""
+                             : names_.unique(fmt::format("{}_{}", granularity, identifier(given)));
       out_.values.push_back({std::move(name), print_inst(p_, v), inst.type.at,
                              held(inst.type.dtype), inst.op == Op::constant, inst.literal});
     }
@@ -188,7 +189,7 @@ class Lowering {
             .operands = {from, plan::kNone, plan::kNone}};
   }
 
-  // --- code outside of the element domain
+  // --- code that is not per element
 
   std::vector<plan::Inst> lower_code(const std::vector<ValueId>& code) const {
     std::vector<plan::Inst> out;

@@ -15,9 +15,9 @@ using Operands = std::span<const Operand>;
 Operand to_f32(Values& v, SourceLoc, Operands o) { return {o[0].loc, v.to(o[0], DType::f32), {}}; }
 
 Operand to_f64(Values& v, SourceLoc loc, Operands o) {
-  if (is_of_elements(o[0].domain())) {
+  if (is_of_elements(o[0].granularity())) {
     v.fail(loc, fmt::format("per-{} values have no f64; they are computed in f32",
-                            info(o[0].domain()).name));
+                            info(o[0].granularity()).name));
   }
   return {o[0].loc, v.to(o[0], DType::f64), {}};
 }
@@ -30,7 +30,7 @@ Operand select(Values& v, SourceLoc loc, Operands o) { return v.choose(loc, o[0]
 
 // Fails if the share of an average is a per-element value.
 void check_share(Values& v, const Operand& share) {
-  if (is_of_elements(share.domain()))
+  if (is_of_elements(share.granularity()))
     v.fail(share.loc, "the share must be one number for all elements");
 }
 
@@ -60,7 +60,7 @@ Operand number(Values& v, SourceLoc loc, Operands o) {
 }
 
 Operand pow(Values& v, SourceLoc loc, Operands o) {
-  if (is_of_elements(join(o[0].domain(), o[1].domain()))) {
+  if (is_of_elements(join(o[0].granularity(), o[1].granularity()))) {
     v.fail(loc, "pow takes no per-element values; write x^2, sqrt(x) or exp(y * log(x))");
   }
   return v.number(loc, Op::pow, o, true);
@@ -122,7 +122,7 @@ constexpr Fold kFolds[] = {{"sum", Op::reduce_add},  {"mean", Op::reduce_add},
 // Counts the true values. Per-element values are counted in i32, because they have no i64; read as
 // unsigned, it is right for tensors below 2^32 elements. All other values are counted in i64.
 Operand count_true(Values& v, SourceLoc loc, const Operand& x, Granularity to) {
-  bool elements = is_of_elements(x.domain());
+  bool elements = is_of_elements(x.granularity());
   Value one = v.made(loc, v.c.b.cast(x.value, elements ? DType::i32 : DType::i64)).value;
   if (!elements) return v.made(loc, v.c.b.reduce(Op::reduce_add, one, to));
   Granularity here = join(to, per::tensor);
@@ -136,11 +136,11 @@ Operand count_true(Values& v, SourceLoc loc, const Operand& x, Granularity to) {
 
 // Returns the mean in f64 (per column in f32), and 0 if there are no elements.
 Operand mean(Values& v, SourceLoc loc, const Operand& x, Granularity to) {
-  if (!is_tile(x.domain())) {
+  if (!is_tile(x.granularity())) {
     v.fail(x.loc,
            fmt::format("mean() takes a value per element, and this one is per {}: divide a sum "
                        "by the number of its terms",
-                       info(x.domain()).name));
+                       info(x.granularity()).name));
   }
   Value sum = x.is_bool()
                   ? count_true(v, loc, x, to).value
@@ -183,9 +183,9 @@ std::optional<Operand> call_reduction(Values& v, const Expr& call, const Operand
                                       Granularity to) {
   const auto* fold = std::ranges::find(kFolds, call.text, &Fold::name);
   if (fold == std::end(kFolds)) return std::nullopt;
-  if (broadcasts(x.domain(), to) || !broadcasts(to, x.domain())) {
+  if (broadcasts(x.granularity(), to) || !broadcasts(to, x.granularity())) {
     v.fail(x.loc, fmt::format("this already has one value per {}; there is nothing to reduce",
-                              info(x.domain()).name));
+                              info(x.granularity()).name));
   }
   if (fold->op == Op::reduce_any) {
     return v.made(call.loc, v.c.b.reduce(fold->op, v.to_bool(x), to));

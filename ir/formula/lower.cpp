@@ -32,7 +32,7 @@ struct Entry {
   Value before;
 };
 
-std::optional<Granularity> domain_of(std::string_view word) {
+std::optional<Granularity> granularity_of(std::string_view word) {
   for (const NamedGranularity& d : kGranularities) {
     if (word == d.name && !is_tile(d.at)) return d.at;
   }
@@ -89,8 +89,8 @@ class Lowering {
   void begin(std::string_view name, Value v) { names_[std::string(name)].now = {{}, v, {}}; }
 
   Entry& define(const std::string& name, SourceLoc loc) {
-    bool word = domain_of(name) || name == "t" || name == "g" || name == "w" || name == "true" ||
-                name == "false";
+    bool word = granularity_of(name) || name == "t" || name == "g" || name == "w" ||
+                name == "true" || name == "false";
     auto [it, is_new] = names_.try_emplace(name);
     if (!is_new || word) {
       f_.fail(loc, fmt::format("there is already a '{}'; choose a different name", name));
@@ -346,9 +346,9 @@ class Lowering {
   Operand call(const Expr& e) {
     if (e.text == "count") return count(e);
     if (e.text == "update") return update(e);
-    if (auto domain = reduction_domain(e)) {
+    if (auto granularity = reduction_granularity(e)) {
       Operand x = evaluate(e.operands[0]);
-      if (auto reduced = call_reduction(v_, e, x, *domain)) return *reduced;
+      if (auto reduced = call_reduction(v_, e, x, *granularity)) return *reduced;
       f_.fail(e.loc,
               fmt::format("'{}' is not a reduction; there are sum, mean, norm, max, min and any",
                           e.text));
@@ -371,10 +371,10 @@ class Lowering {
 
   Operand count(const Expr& e) {
     std::string of = e.operands.size() == 1 ? e.operands[0].text : "";
-    auto domain = domain_of(of);
-    if (!domain)
+    auto granularity = granularity_of(of);
+    if (!granularity)
       f_.fail(e.loc, "write count(row), count(column), count(tensor), count(group) or count(step)");
-    return {e.loc, v_.count(*domain), {}};
+    return {e.loc, v_.count(*granularity), {}};
   }
 
   // update(x) and update(x, unit) apply the options that change updates to `x`. The unit only scales the
@@ -387,7 +387,7 @@ class Lowering {
     Operand x = evaluate(e.operands[0]);
     const RecipeOptions& o = c.settings.options;
     if (!o.caution && o.update_clip == UpdateClip::none) return x;
-    if (!is_tile(x.domain())) {
+    if (!is_tile(x.granularity())) {
       f_.fail(x.loc, "update() takes a value per element: the direction of the weight's step");
     }
     if (o.update_clip != UpdateClip::none) {
@@ -399,9 +399,9 @@ class Lowering {
     return o.caution ? call_own(e, update_function("cautious"), {x}) : x;
   }
 
-  std::optional<Granularity> reduction_domain(const Expr& e) const {
+  std::optional<Granularity> reduction_granularity(const Expr& e) const {
     if (e.operands.size() != 2 || e.operands[1].kind != Expr::Kind::name) return std::nullopt;
-    return domain_of(e.operands[1].text);
+    return granularity_of(e.operands[1].text);
   }
 
   // The body can read its parameters, its own lets, and the names that the formula has defined so far.

@@ -96,7 +96,7 @@ class Parser : TokenReader<Lexer> {
     return take("-") ? -parse_number() : parse_number();
   }
 
-  Granularity parse_domain() {
+  Granularity parse_granularity() {
     for (const NamedGranularity& d : kGranularities) {
       if (!is_tile(d.at) && take_word(d.name)) return d.at;
     }
@@ -297,7 +297,7 @@ class Parser : TokenReader<Lexer> {
 
   void parse_state_type(Statement& s) {
     expect(":");
-    s.at = parse_domain();
+    s.at = parse_granularity();
     bool columns = s.at == per::column;
     s.dtype = columns ? DType::f32 : DType::f64;
     if (at(TokenKind::word) && dtype_from_name(lexer_.peek().text)) {

@@ -22,7 +22,7 @@ DType Values::common(std::span<const Operand> operands, Granularity finest) {
   bool fraction = false;
   for (const Operand& o : operands) {
     if (o.is_bool()) fail(o.loc, "this is true or false; a number is needed (write p ? a : b)");
-    finest = join(finest, o.domain());
+    finest = join(finest, o.granularity());
     fraction = fraction || (o.literal && !is_whole(*o.literal));
     f64 = f64 || o.is(DType::f64);
     f32 = f32 || o.is(DType::f32);
@@ -99,7 +99,7 @@ Operand Values::choose(SourceLoc loc, const Operand& p, const Operand& a, const 
   Value condition = to_bool(p);
   if (a.is_bool() && b.is_bool()) return made(loc, c.b.select(condition, a.value, b.value));
   const Operand both[] = {a, b};
-  DType t = common(both, p.domain());
+  DType t = common(both, p.granularity());
   Value x = to(a, t);
   return made(loc, c.b.select(condition, x, to(b, t)));
 }
@@ -111,7 +111,7 @@ Operand Values::power(SourceLoc loc, const Operand& base, const Operand& exponen
   if (!whole)
     fail(exponent.loc,
          "the exponent of ^ must be a whole number, as in t or 2; for others write pow(a, b)");
-  if (!is_of_elements(join(base.domain(), exponent.domain()))) {
+  if (!is_of_elements(join(base.granularity(), exponent.granularity()))) {
     Value b = to(base, real(common({&base, 1})));
     Value e = exponent.literal ? c.i64(*exponent.literal) : exponent.value;
     return made(loc, powi(b, e));

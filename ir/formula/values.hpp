@@ -20,7 +20,7 @@ struct Operand {
   Value value;
   std::optional<double> literal;  // if set, there is no instruction yet
 
-  Granularity domain() const { return literal ? per::step : value.type().at; }
+  Granularity granularity() const { return literal ? per::step : value.type().at; }
   bool is(DType t) const { return !literal && value.type().dtype == t; }
   bool is_bool() const { return is(DType::boolean); }
 };

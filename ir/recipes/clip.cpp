@@ -9,17 +9,18 @@ namespace stepfuse::recipes {
 namespace {
 
 Value own_norm(Context& c, Value g) {
-  Granularity domain = c.settings.options.clip_per_group ? per::group : per::step;
+  Granularity granularity = c.settings.options.clip_per_group ? per::group : per::step;
   c.stage("norm");
   switch (c.settings.options.clip) {
     case Clip::l1:
-      return c.b.reduce(Op::reduce_add, c.if_counted(abs(g).named("g_size")), domain).named("sum");
+      return c.b.reduce(Op::reduce_add, c.if_counted(abs(g).named("g_size")), granularity)
+          .named("sum");
     case Clip::inf:
-      return c.b.reduce(Op::reduce_max, c.if_counted(abs(g).named("g_size")), domain)
+      return c.b.reduce(Op::reduce_max, c.if_counted(abs(g).named("g_size")), granularity)
           .named("g_largest");
     default:
-      return sqrt(
-          c.b.reduce(Op::reduce_add, c.if_counted((g * g).named("g_square")), domain).named("sum"));
+      return sqrt(c.b.reduce(Op::reduce_add, c.if_counted((g * g).named("g_square")), granularity)
+                      .named("sum"));
   }
 }
 

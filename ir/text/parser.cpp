@@ -72,14 +72,14 @@ class Parser : TokenReader<Lexer> {
 
   Type parse_type() {
     Type type;
-    const NamedGranularity* domain = &info(per::step);
+    const NamedGranularity* granularity = &info(per::step);
     for (const NamedGranularity& d : kGranularities) {
       // Per-row, per-column and per-block types have their granularity behind the dtype.
       bool opens = !d.open.empty() && d.close.front() != '/';
-      if (opens && at(d.open)) domain = &d;
+      if (opens && at(d.open)) granularity = &d;
     }
-    type.at = domain->at;
-    if (!domain->open.empty()) next();
+    type.at = granularity->at;
+    if (!granularity->open.empty()) next();
     if (at(TokenKind::at_name)) {
       Token t = next();
       type.dtype = DType::bound;
@@ -90,7 +90,7 @@ class Parser : TokenReader<Lexer> {
     if (type.at == per::tensor && take("/")) {
       type.at = parse_part_of_tensor();
     }
-    if (!domain->close.empty()) expect(domain->close);
+    if (!granularity->close.empty()) expect(granularity->close);
     return type;
   }
 

@@ -105,10 +105,10 @@ PyObject* walk_scan(PyObject* self, PyObject* args) {
         0) {
       throw Raised();
     }
-    std::vector<size_t> odd;
-    if (self_of<Walk>(self).scan(groups, state, choices, touch, odd) == Walk::Found::changed)
+    std::vector<size_t> unusual;
+    if (self_of<Walk>(self).scan(groups, state, choices, touch, unusual) == Walk::Found::changed)
       return none();
-    return to_list(odd);
+    return to_list(unusual);
   });
 }
 

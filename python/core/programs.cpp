@@ -88,7 +88,7 @@ PyObject* program_states(PyObject* self, PyObject*) {
     stepfuse_state state = STEPFUSE_STATE;
     check(stepfuse_program_state(program, i, &state));
     name = state.name;
-    return Py_BuildValue("(siiL)", stepfuse_dtype_name(state.dtype), state.domain,
+    return Py_BuildValue("(siiL)", stepfuse_dtype_name(state.dtype), state.granularity,
                          state.is_shared != 0 || state.is_report != 0,
                          static_cast<long long>(state.initial));
   });
@@ -127,7 +127,7 @@ PyMethodDef program_methods[] = {
      "second; "
      "and how many rows share a value."},
     {"states", program_states, METH_NOARGS,
-     "Of each state: its type, its domain (0: one for the step, 1: for a group, 2: for a tensor), "
+     "Of each state: its type, its granularity (0: one per step, 1: per group, 2: per tensor), "
      "whether it is a report or another's, and its first value's bits."},
     {"args", program_args, METH_NOARGS,
      "Of each argument its default or None, in the order of their indices."},

@@ -211,30 +211,30 @@ Walk::Gradient Walk::read(const Entry& entry, void*& address) {
   Ref grad = gradient_of(entry);
   if (grad.get() == Py_None) return Gradient::none;
   entry.gradient = grad.get();
-  if (entry.part < 0) return Gradient::odd;
+  if (entry.part < 0) return Gradient::unusual;
   if (entry.distributed && !tensors_.is_plain(grad.get())) {
-    if (!tensors_.are_placed_alike(entry.param.get(), grad.get())) return Gradient::odd;
+    if (!tensors_.are_placed_alike(entry.param.get(), grad.get())) return Gradient::unusual;
     entry.body = tensors_.body(entry.param.get());
     entry.gradient_body = tensors_.body(grad.get());
     grad = tensors_.local(grad.get());
-    if (grad.get() == nullptr) return Gradient::odd;
+    if (grad.get() == nullptr) return Gradient::unusual;
     entry.gradient_local = grad.get();
   }
   // A subclass may report address 0 or an unrelated address.
-  if (!tensors_.is_plain(grad.get())) return Gradient::odd;
+  if (!tensors_.is_plain(grad.get())) return Gradient::unusual;
   View view;
   // A sparse gradient has no address; Python reports it with the parameter's name.
-  if (!tensors_.view(grad.get(), view)) return Gradient::odd;
+  if (!tensors_.view(grad.get(), view)) return Gradient::unusual;
   entry.gradient_inside = view.sizes;  // a tensor stores its sizes in itself
   if (!fits(entry.gradient_lay, view) || tensors_.device(grad.get()) != entry.device) {
-    return Gradient::odd;
+    return Gradient::unusual;
   }
-  if (view.address == nullptr && view.has_elements()) return Gradient::odd;
+  if (view.address == nullptr && view.has_elements()) return Gradient::unusual;
   // torch negates lazily what it takes from a complex conjugate. Such a view has gaps unless it has
   // a single element.
   bool single =
       std::all_of(view.sizes, view.sizes + view.dimensions, [](int64_t size) { return size == 1; });
-  if (single && tensors_.is_negated(grad.get())) return Gradient::odd;
+  if (single && tensors_.is_negated(grad.get())) return Gradient::unusual;
   address = view.address;
   return Gradient::plain;
 }
@@ -321,7 +321,7 @@ void Walk::touch(PyObject* call, size_t index) {
 }
 
 Walk::Found Walk::scan(PyObject* dicts, PyObject* state, PyObject* choices, PyObject* touch,
-                       std::vector<size_t>& odd) {
+                       std::vector<size_t>& unusual) {
   size_t index = 0;
   auto size = sizes_.begin();  // groups.same() has checked that the number of groups is the same
   if (!counts_are_right() || !groups.same(dicts, choices)) return Found::changed;
@@ -349,7 +349,7 @@ Walk::Found Walk::scan(PyObject* dicts, PyObject* state, PyObject* choices, PyOb
           changed = true;
         }
         if (entry.followed) follow(entry, local.get());
-        if (gradient == Gradient::odd) odd.push_back(index);
+        if (gradient == Gradient::unusual) unusual.push_back(index);
         parts_[static_cast<size_t>(entry.part)][entry.slot] = address;
       }
       if (touch == Py_None) continue;

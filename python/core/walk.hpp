@@ -27,11 +27,11 @@ class Walk {
   void watch(PyObject* state, PyObject* groups);
 
   enum class Found { same, changed };
-  // Fills the parts' addresses and sets the steps' numbers; `odd` are parameters whose gradient
+  // Fills the parts' addresses and sets the steps' numbers; `unusual` are parameters whose gradient
   // needs a decision by Python. `groups` are dicts. `touch`, or None, is called with lists of the
   // bound parameters' local tensors, while they are in the cache: it counts the step's own write.
   Found scan(PyObject* groups, PyObject* state, PyObject* choices, PyObject* touch,
-             std::vector<size_t>& odd);
+             std::vector<size_t>& unusual);
   // The followed parameters that were written or moved since the last step.
   std::vector<size_t> written();
   // True if a scan found a write. settle() marks all writes as handled.
@@ -93,7 +93,7 @@ class Walk {
     mutable const void* inside = nullptr;
     mutable const void* local = nullptr;
   };
-  enum class Gradient { none, plain, odd };
+  enum class Gradient { none, plain, unusual };
   Lay keep(const View& view);
   bool lies(const Lay& lay, const View& view) const;
   bool fits(const Lay& lay, const View& view) const;

@@ -71,7 +71,7 @@ Instance::Instance(const Definition& definition, const Attributes& attributes, c
   for (size_t a = 0; a < stepfuse_program_arg_count(program); ++a) {
     stepfuse_arg arg = STEPFUSE_ARG;
     check(stepfuse_program_arg(program, a, &arg));
-    arguments_.push_back({arg.dtype, arg.domain == STEPFUSE_PER_GROUP});
+    arguments_.push_back({arg.dtype, arg.granularity == STEPFUSE_PER_GROUP});
   }
   for (size_t i = 0; i < attributes.set_values.size(); ++i) {
     set(attributes.set_args.subspan(2 * i, 2), attributes.set_values[i]);

@@ -118,6 +118,6 @@ inline Step& step_of(stepfuse_step* step) { return need(step, "the step").value;
 
 TensorSpec tensor_of(const stepfuse_tensor* tensor);
 DType dtype_of(stepfuse_dtype dtype);
-stepfuse_domain domain_of(Granularity at);
+stepfuse_granularity granularity_of(Granularity at);
 
 }  // namespace stepfuse::c_api

@@ -56,7 +56,7 @@ RecipeOptions options_of(const char* const* options, size_t count) {
 }  // namespace
 
 // The cases are written out, so that the header's numbers do not depend on the order of kGranularities.
-stepfuse_domain c_api::domain_of(Granularity at) {
+stepfuse_granularity c_api::granularity_of(Granularity at) {
   if (at == per::step) return STEPFUSE_PER_STEP;
   if (at == per::group) return STEPFUSE_PER_GROUP;
   if (at == per::tensor) return STEPFUSE_PER_TENSOR;
@@ -188,7 +188,7 @@ stepfuse_status stepfuse_program_state(const stepfuse_program* program, size_t i
                  {.struct_size = 0,
                   .name = s.name.c_str(),
                   .dtype = static_cast<stepfuse_dtype>(s.type.dtype),
-                  .domain = domain_of(s.type.at),
+                  .granularity = granularity_of(s.type.at),
                   .is_shared = s.shared,
                   .is_report = s.report,
                   .initial = s.initial.raw},
@@ -204,7 +204,7 @@ stepfuse_status stepfuse_program_arg(const stepfuse_program* program, size_t ind
                  {.struct_size = 0,
                   .name = a.name.c_str(),
                   .dtype = static_cast<stepfuse_dtype>(a.type.dtype),
-                  .domain = domain_of(a.type.at),
+                  .granularity = granularity_of(a.type.at),
                   .has_default = a.fallback.has_value(),
                   .default_value = a.fallback ? to_double(*a.fallback, a.type.dtype) : 0.0},
                  "the stepfuse_arg");

@@ -73,20 +73,20 @@ ArgId Args::checked(ArgId arg) const {
 uint64_t& Args::slot(ArgId arg, Member chosen) {
   checked(arg);
   auto i = static_cast<size_t>(arg.index);
-  Granularity domain = shape().layout.places[i].at;
-  if (chosen.kind() == (domain == per::tensor ? Member::Kind::group : Member::Kind::tensor)) {
+  Granularity granularity = shape().layout.places[i].at;
+  if (chosen.kind() == (granularity == per::tensor ? Member::Kind::group : Member::Kind::tensor)) {
     throw Error(ErrorKind::usage,
                 fmt::format("argument '{}' has a value per {}: expected {}{{{}}}", shape().names[i],
-                            domain == per::tensor ? "tensor" : "group",
-                            domain == per::tensor ? "Tensor" : "Group", chosen.index()));
+                            granularity == per::tensor ? "tensor" : "group",
+                            granularity == per::tensor ? "Tensor" : "Group", chosen.index()));
   }
   int64_t member = chosen.index();
   // A per-step argument has one value for all groups.
-  int count = domain == per::step ? shape().group_count : shape().values(i);
+  int count = granularity == per::step ? shape().group_count : shape().values(i);
   if (member < 0 || member >= count) {
     throw Error(ErrorKind::usage,
                 fmt::format("{} {} does not exist: the layout has {}",
-                            domain == per::tensor ? "tensor" : "group", member, count));
+                            granularity == per::tensor ? "tensor" : "group", member, count));
   }
   return words_[shape().layout.word(i, static_cast<size_t>(member),
                                     static_cast<size_t>(shape().group_count))];

@@ -114,7 +114,7 @@ static void check_states(const expected* e, const stepfuse_program* program) {
     if (strncmp(state.name, "copy_scale", 10) != 0 && strncmp(state.name, "amax_", 5) != 0)
       continue;
     ++found;
-    CHECK(state.dtype == STEPFUSE_F32 && state.domain == STEPFUSE_PER_TENSOR);
+    CHECK(state.dtype == STEPFUSE_F32 && state.granularity == STEPFUSE_PER_TENSOR);
     CHECK(state.is_shared == 0 && state.is_report == 0);
     CHECK(state.initial == (state.name[0] == 'c' ? 0x3f800000 : 0));  // 1, or 0
   }

@@ -254,7 +254,7 @@ static void test_partial_at(void) {
   free_trainer(t);
 }
 
-// A name beyond the struct's 63 characters, a struct whose size is no size, and numbers of domains.
+// A name beyond the struct's 63 characters, a struct whose size is no size, and numbers of granularities.
 static void test_long_names_and_sizes(void) {
   const char* name = "sum_of_all_gradients_of_the_whole_step_with_a_name_of_seventy_characters";
   char text[512];
@@ -281,7 +281,7 @@ static void test_long_names_and_sizes(void) {
   CHECK(strlen(partial.name) == 63 && strcmp(partial.full_name, name) == 0);
   OK(stepfuse_step_partial_at(step, partial.full_name, &partial));
   OK(stepfuse_program_state(program, 0, &state));
-  CHECK(state.domain == STEPFUSE_PER_GROUP && STEPFUSE_PER_GROUP == 1);
+  CHECK(state.granularity == STEPFUSE_PER_GROUP && STEPFUSE_PER_GROUP == 1);
   tensor.struct_size = (size_t)1 << 40;
   FAILS(STEPFUSE_ERROR_USAGE, "none is larger than 4096", stepfuse_layout_add(layout, &tensor));
   partial.struct_size = (size_t)1 << 40;

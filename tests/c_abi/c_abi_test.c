@@ -99,12 +99,12 @@ static void test_programs(void) {
     OK(stepfuse_program_state(program, i, &state));
     if (strcmp(state.name, "scale") == 0) found |= state.is_shared && state.dtype == STEPFUSE_F32;
     if (strcmp(state.name, "grad_norm") == 0) found |= state.is_report ? 2 : 0;
-    if (strcmp(state.name, "step") == 0) found |= state.domain == STEPFUSE_PER_TENSOR ? 4 : 0;
+    if (strcmp(state.name, "step") == 0) found |= state.granularity == STEPFUSE_PER_TENSOR ? 4 : 0;
   }
   CHECK(found == 7);
   OK(stepfuse_program_arg(program, 0, &arg));
   CHECK(strcmp(arg.name, "lr") == 0 && arg.has_default && arg.default_value == 0.001);
-  CHECK(arg.domain == STEPFUSE_PER_GROUP && arg.dtype == STEPFUSE_F64);
+  CHECK(arg.granularity == STEPFUSE_PER_GROUP && arg.dtype == STEPFUSE_F64);
   OK(stepfuse_program_check_arg(program, 0, 0.0));
   FAILS(STEPFUSE_ERROR_USAGE, "'lr' of step @adamw cannot be -1: it is at least 0",
         stepfuse_program_check_arg(program, 0, -1.0));

@@ -1,4 +1,4 @@
-// Division by a value of a coarser domain: the machine's own bits, for divisors and dividends that lie
+// Division by a value of coarser granularity: the machine's own bits, for divisors and dividends that lie
 // next to a midpoint, and for those that nothing but the divider can do. Knows the public API.
 #include <bit>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Every op in every type and domain, CPU against interpreter, on every level that this machine runs.
+// Every op in every type and granularity, CPU against interpreter, on every level that this machine runs.
 #include <cmath>
 #include <random>
 
@@ -33,7 +33,7 @@ bool takes(const OpInfo& op, DType t) {
 }
 
 // All elementwise ops on a, b, c of one number type, with `bit` a bool.
-// `uniform`: outside of the element domain.
+// `uniform`: values that are not per element.
 std::vector<Value> all_results(Value a, Value b, Value c, Value bit, bool uniform, Value exponent) {
   DType t = a.type().dtype;
   std::vector<Value> results;
@@ -97,8 +97,8 @@ Program element_program() {
   return b.finish();
 }
 
-// The same over states of a coarser domain, each result into a state of its own.
-Program uniform_program(Granularity domain) {
+// The same over states of coarser granularity, each result into a state of its own.
+Program uniform_program(Granularity granularity) {
   Builder b("uniform");
   struct Source {
     StateRef a, b, c;
@@ -107,11 +107,11 @@ Program uniform_program(Granularity domain) {
   std::vector<Source> sources;
   for (DType t : {DType::f32, DType::f64, DType::i32, DType::i64}) {
     auto state = [&](const char* prefix) {
-      return b.state(prefix + std::string(name(t)), {t, domain});
+      return b.state(prefix + std::string(name(t)), {t, granularity});
     };
     sources.push_back({state("a"), state("b"), state("c"), t});
   }
-  StateRef bit_state = b.state("bit", {DType::boolean, domain});
+  StateRef bit_state = b.state("bit", {DType::boolean, granularity});
   Value bit = b.read(bit_state);
   std::vector<Value> results;
   std::vector<Value> firsts;
@@ -135,7 +135,7 @@ Program uniform_program(Granularity domain) {
   }
   int number = 0;
   for (Value v : results) {
-    b.write(b.state("out" + std::to_string(number++), {v.type().dtype, domain}), v);
+    b.write(b.state("out" + std::to_string(number++), {v.type().dtype, granularity}), v);
   }
   return b.finish();
 }
@@ -157,16 +157,16 @@ TEST_CASE("every op on elements") {
 }
 
 TEST_CASE("every op on values of the step, of groups and of tensors") {
-  for (Granularity domain : {per::step, per::group, per::tensor}) {
-    Program p = uniform_program(domain);
-    TestLayout layout{.group_count = domain == per::group ? 400 : 1};
-    for (int t = 0; t < (domain == per::tensor ? 400 : 1); ++t) {
+  for (Granularity granularity : {per::step, per::group, per::tensor}) {
+    Program p = uniform_program(granularity);
+    TestLayout layout{.group_count = granularity == per::group ? 400 : 1};
+    for (int t = 0; t < (granularity == per::tensor ? 400 : 1); ++t) {
       layout.add({.present = t % 7 != 3}, {});
     }
     for (const std::string& level : runnable_cpu_levels()) {
       CAPTURE(level);
-      CAPTURE(info(domain).name);
-      for (uint64_t seed = 1; seed <= (domain == per::step ? 16U : 4U); ++seed) {
+      CAPTURE(info(granularity).name);
+      for (uint64_t seed = 1; seed <= (granularity == per::step ? 16U : 4U); ++seed) {
         TestData input(p, layout, seed, seed > 1 ? Inputs::special : Inputs::normal);
         CHECK(compare_with_interpreter(p, input, {.level = level}) == "");
       }
@@ -174,7 +174,8 @@ TEST_CASE("every op on values of the step, of groups and of tensors") {
   }
 }
 
-TEST_CASE("uniform values in element code: bound casts, predicates, broadcasts of every domain") {
+TEST_CASE(
+    "uniform values in element code: bound casts, predicates, broadcasts of every granularity") {
   Builder b("mixed");
   Value lr = b.arg("lr", {DType::f32, per::group});
   Value flag = b.arg("flag", {DType::boolean, per::group});

@@ -1,4 +1,4 @@
-// Reductions: every op, type and result domain, every length around a border, shards, and the fold
+// Reductions: every op, type and result granularity, every length around a border, shards, and the fold
 // of piece results against the definition.
 #include "ir/semantics/reduction.hpp"
 
@@ -47,7 +47,7 @@ std::vector<uint32_t> part(const Partition& p, uint32_t m) {
   return out;
 }
 
-// Sum, extremes and any, of f32, i32 and bool elements, to every coarser domain.
+// Sum, extremes and any, of f32, i32 and bool elements, to every coarser granularity.
 Program reduction_program() {
   Builder b("reductions");
   Value x = b.load(b.buffer("x", DType::f32, Access::in));
@@ -68,7 +68,7 @@ Program reduction_program() {
 
 }  // namespace
 
-TEST_CASE("reductions of every op, type and result domain") {
+TEST_CASE("reductions of every op, type and result granularity") {
   Program p = reduction_program();
   TestLayout layout{.group_count = 3};
   for (uint64_t size : {0, 1, 5, 100, 2048, 16384, 40000, 70000}) {

@@ -163,10 +163,10 @@ void Coverage::count(const Program& full, const TestLayout& layout, Inputs input
 
 void Coverage::count_inst(const Program& program, const Inst& inst) {
   ++seen_["op"][std::string(info(inst.op).name)];
-  auto domain = [](Type t) { return std::string(info(t.at).name); };
+  auto granularity = [](Type t) { return std::string(info(t.at).name); };
   auto state = [&] { return program.states[static_cast<size_t>(inst.slot)].type; };
   if (!is_effect(inst.op)) {
-    ++seen_["type"][fmt::format("{} {}", domain(inst.type), name(inst.type.dtype))];
+    ++seen_["type"][fmt::format("{} {}", granularity(inst.type), name(inst.type.dtype))];
   }
   if (reduces_blocks(inst)) {
     ++seen_["block"][fmt::format("{} of {}", info(inst.op).name, block_of(inst.type.at))];
@@ -189,10 +189,11 @@ void Coverage::count_inst(const Program& program, const Inst& inst) {
                                          : part              ? "stored in part"
                                                              : "stored"];
   }
-  if (inst.op == Op::read) ++seen_["read state"][domain(state())];
-  if (inst.op == Op::write) ++seen_["written state"][domain(state())];
+  if (inst.op == Op::read) ++seen_["read state"][granularity(state())];
+  if (inst.op == Op::write) ++seen_["written state"][granularity(state())];
   if (inst.predicate != kNoValue) {
-    ++seen_[fmt::format("{} predicate", info(inst.op).name)][domain(program[inst.predicate].type)];
+    ++seen_[fmt::format("{} predicate", info(inst.op).name)]
+           [granularity(program[inst.predicate].type)];
   }
 }
 

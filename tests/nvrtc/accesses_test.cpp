@@ -76,9 +76,9 @@ TEST_CASE(
       bool kept = std::find(c.kernels.begin(), c.kernels.end(), form) != c.kernels.end();
       if (!kept && form != Form::fused) continue;
       Schedule schedule = schedule_of(c, form);
-      // In "domains", a false %calm makes %store false. The compiler sees that for both signatures,
+      // In "granularities", a false %calm makes %store false. The compiler sees that for both signatures,
       // and drops the access to tiles that are stored whole.
-      int never_whole = c.name == "domains" ? 2 : 0;
+      int never_whole = c.name == "granularities" ? 2 : 0;
       for (int arch : kArchs) check_kernel(schedule, {.arch = arch}, never_whole);
       ++kernels;
     }

@@ -25,7 +25,7 @@ class Same(Formula):
 
 
 class Keeper(Formula):
-    """Something of every domain and type."""
+    """Something of every granularity and type."""
 
     formula = """
     optimizer keeper "keeps" {

@@ -19,22 +19,22 @@ using namespace stepfuse::testing;
 
 namespace {
 
-Optimizer optimizer(std::string_view domain) {
+Optimizer optimizer(std::string_view granularity) {
   return parse_optimizer(fmt::format(R"(optimizer o "" {{
     state v : {0} f32 = 1
     v = v + norm(g, {0})
     w = w - v * g
   }})",
-                                     domain));
+                                     granularity));
 }
-Program program(std::string_view domain) { return make_recipe(optimizer(domain)); }
+Program program(std::string_view granularity) { return make_recipe(optimizer(granularity)); }
 
 // Two rows of three and one of two; then, appended, two rows of one.
 struct Run {
   std::vector<float> weight = std::vector<float>(10), grad = {3, 4, 0, 0, 0, 2, 6, 8, 3, -4};
   Step step;
-  Run(const Device& device, std::string_view domain)
-      : step(program(domain),
+  Run(const Device& device, std::string_view granularity)
+      : step(program(granularity),
              Layout()
                  .add({.name = "a", .elements = 6, .columns = 3})
                  .add({.name = "b", .elements = 2}),

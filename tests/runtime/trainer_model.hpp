@@ -42,7 +42,7 @@ class TrainerModel {
   std::deque<std::vector<uint16_t>> gradients_;
 };
 
-// A state of the tensor domain as integers.
+// A per-tensor state as integers.
 std::vector<int64_t> counts(const Step& step, std::string_view state);
 
 }  // namespace stepfuse::testing

@@ -21,8 +21,8 @@ struct GoldenCase {
   std::vector<Form> kernels = {Form::fused};  // forms that are compiled
 };
 
-// A value of every domain, reductions to all coarser ones, predicates of all domains.
-inline constexpr const char* kEveryGranularity = R"(step @domains {
+// A value of every granularity, reductions to all coarser ones, predicates of all granularities.
+inline constexpr const char* kEveryGranularity = R"(step @granularities {
   buffer @grad : f16|bf16|f32 in
   buffer @weight : f32 inout
   buffer @copy : bf16 out
@@ -103,7 +103,7 @@ inline std::vector<GoldenCase> golden_cases() {
   RecipeOptions mixed{.grad = DTypeSet(DType::f16) | DType::f32, .moments = DType::bf16};
   mixed.check = true;
   add("adamw_mixed", make_recipe("adamw", mixed), {}, true);
-  add("domains", parse(kEveryGranularity), {Form::fused}, true);
+  add("granularities", parse(kEveryGranularity), {Form::fused}, true);
   RecipeOptions group_clip{.clip = Clip::l2, .clip_per_group = true};
   add("sgd_group_clip", make_recipe("sgd", group_clip), {Form::fused});
   return cases;

@@ -38,7 +38,7 @@ class Generator : RandomDeclarations {
       if (rng_.chance(8)) effect();
     }
     for (; reductions > 0; --reductions) reduce();
-    guard_ = rng_.chance(50) ? pick(DType::boolean, coarse_domain()) : Value{};
+    guard_ = rng_.chance(50) ? pick(DType::boolean, coarse_granularity()) : Value{};
     int effects = rng_.between(2, 5);
     for (int i = 0; i < effects; ++i) effect();
     expose_unused();
@@ -195,7 +195,7 @@ class Generator : RandomDeclarations {
   }
 
   void grow() {
-    Granularity d = any_domain();
+    Granularity d = any_granularity();
     if (rows_ && rng_.chance(25)) return grow_cast(rng_.pick({per::row, per::group}));
     if (columns_ && rng_.chance(25)) return grow_cast(per::column);
     if (rows_ && columns_ && rng_.chance(10))  // together they are per element
@@ -216,7 +216,7 @@ class Generator : RandomDeclarations {
       case TypeRule::logical:
         return grow_same(op, DType::boolean, d);
       case TypeRule::pow:
-        if (is_of_elements(d)) d = coarse_domain();
+        if (is_of_elements(d)) d = coarse_granularity();
         return grow_same(op, real_in(d), d);
       case TypeRule::bits:
         return grow_same(op, rng_.chance(50) ? DType::boolean : integer_in(d), d);
@@ -241,7 +241,7 @@ class Generator : RandomDeclarations {
         return add(reduce_shared(t, any_shared()));
       }
       case TypeRule::powi: {
-        if (is_of_elements(d)) d = coarse_domain();
+        if (is_of_elements(d)) d = coarse_granularity();
         DType base = real_in(d);
         auto [x, e] = pick_two(base, rng_.chance(50) ? DType::i32 : DType::i64, d);
         return add(b_.apply(op, {x, e}));
@@ -292,7 +292,7 @@ class Generator : RandomDeclarations {
     }
   }
 
-  // One operand has domain `d`, the others that or a coarser one; the same in pick_two.
+  // One operand has granularity `d`, the others that or a coarser one; the same in pick_two.
   void grow_same(Op op, DType t, Granularity d) {
     int arity = info(op).arity;
     int fine = rng_.between(0, arity - 1);
@@ -384,7 +384,7 @@ class Generator : RandomDeclarations {
       auto slot = static_cast<int32_t>(i);
       if (!states[i].report && !written_.contains(slot)) free.push_back(slot);
     }
-    if (free.empty()) free.push_back(add_state({any_scalar(), coarse_domain()}).slot);
+    if (free.empty()) free.push_back(add_state({any_scalar(), coarse_granularity()}).slot);
     int32_t slot = rng_.pick(free);
     Type t = states[static_cast<size_t>(slot)].type;
     write(slot, pick(t.dtype, rng_.chance(60) ? t.at : up_to(t.at)));

@@ -1,4 +1,4 @@
-// Random valid programs: every op, dtype and domain, reductions, predicates, bound buffers, states,
+// Random valid programs: every op, dtype and granularity, reductions, predicates, bound buffers, states,
 // reports, stages, and names that are hard to write as a kernel's. Knows ir.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace stepfuse::testing {
 
 struct ProgramOptions {
   int max_ops = 16;  // grown in the middle; sources and effects come on top
-  // Reductions of values that are not of the element domain, which compiled steps may refuse.
+  // Reductions of values that are not per element, which compiled steps may refuse.
   bool coarse_reductions = false;
 };
 

@@ -1,4 +1,4 @@
-// Random types, domains and constants for random programs. Knows ir.
+// Random types, granularities and constants for random programs. Knows ir.
 #pragma once
 
 #include <cmath>
@@ -94,10 +94,10 @@ class RandomTypes {
   DType any_scalar() {
     return rng_.pick({DType::f32, DType::f32, DType::f64, DType::i32, DType::i64, DType::boolean});
   }
-  Granularity any_domain() {
+  Granularity any_granularity() {
     return kGranularities[rng_.weighted({16, 12, 16, rows_ ? 20 : 0, columns_ ? 24 : 0, 56})].at;
   }
-  Granularity coarse_domain() {
+  Granularity coarse_granularity() {
     return kGranularities[rng_.weighted({50, 20, 30, rows_ ? 30 : 0})].at;
   }
   Granularity up_to(Granularity d) {
@@ -107,7 +107,7 @@ class RandomTypes {
                                         : true;
     return drawn ? found : per::tensor;
   }
-  // The domain that a reduction of coarse values starts from.
+  // The granularity that a reduction of coarse values starts from.
   Granularity reduced_coarse() {
     if (rng_.chance(has_lines() ? 30 : 50)) return per::tensor;
     if (!rows_ && !columns_) return per::group;

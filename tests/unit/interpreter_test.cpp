@@ -1,4 +1,4 @@
-// The interpreter on hand-computed cases: domains, absent tensors, states, the reduction order.
+// The interpreter on hand-computed cases: granularities, absent tensors, states, the reduction order.
 #include "ir/semantics/interpreter.hpp"
 
 #include <vector>

@@ -150,7 +150,7 @@ TEST_CASE("the plan's verifier refuses what no emitter could write") {
       {"a result before it is made",
        [](auto& p) { p.phases[0].uniform.set(per::step, p.phases[1].uniform.of(per::step)); }},
       {"another partition", [](auto& p) { p.reductions[0].partition = 5; }},
-      {"a write among those of another domain",
+      {"a write among those of a different granularity",
        [](auto& p) { p.finish.writes[0].at = per::tensor; }},
       {"a guard that skips work", [](auto& p) { p.phases[1].guards = plan::Guard::launch; }},
       {"a name that two things have", [](auto& p) { p.arrays[1].name = p.arrays[0].name; }},

@@ -42,7 +42,7 @@ TEST_CASE("every recipe option stands in the table, from which command line and 
   CHECK(recipe_option_table().size() == member_count<RecipeOptions>() + 1);
 }
 
-TEST_CASE("plain adamw has one stage, no reduction and f64 only outside the element domain") {
+TEST_CASE("plain adamw has one stage, no reduction and f64 only outside of per-element code") {
   Program p = make_recipe("adamw");
   CHECK(p.stages == std::vector<std::string>{"optimizer"});
   for (const Inst& inst : p.insts) CHECK_FALSE(is_reduction(inst.op));

@@ -1,4 +1,4 @@
-// ir/README.md is true: its programs parse, and its tables have every op, rule, dtype and domain.
+// ir/README.md is true: its programs parse, and its tables have every op, rule, dtype and granularity.
 // Knows ir.
 #include <algorithm>
 #include <fstream>
@@ -42,7 +42,7 @@ TEST_CASE("reference: its programs are fixed points of parse and print") {
   CHECK(programs >= 1);
 }
 
-TEST_CASE("reference: every op, dtype, domain and rule is there") {
+TEST_CASE("reference: every op, dtype, granularity and rule is there") {
   std::string text = reference();
   for (const OpInfo& o : all_ops()) {
     CAPTURE(o.name);

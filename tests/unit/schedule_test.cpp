@@ -114,7 +114,7 @@ TEST_CASE("group and tensor values are reduced behind the phase that they depend
 }
 
 TEST_CASE(
-    "a reduction whose operand another's result is in comes behind it, of one domain or not") {
+    "a reduction whose operand another's result is in comes behind it, of one granularity or not") {
   Program p = parse(R"(step @chain {
     buffer @grad : f32 in
     report @most : f32

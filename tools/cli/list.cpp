@@ -71,8 +71,8 @@ int list(bool json) {
   return kOk;
 }
 
-std::string bracketed(std::string_view dtype, Granularity domain) {
-  return fmt::format("{}{}{}", info(domain).open, dtype, info(domain).close);
+std::string bracketed(std::string_view dtype, Granularity granularity) {
+  return fmt::format("{}{}{}", info(granularity).open, dtype, info(granularity).close);
 }
 
 std::string type_text(const Buffer& b) {

@@ -68,8 +68,8 @@ StepOptions = struct("StepOptions", form=I32, observe=I32, stats_ring=I32, scale
 ScalerOptions = struct("ScalerOptions", init_scale=ctypes.c_double, growth_factor=ctypes.c_double, backoff_factor=ctypes.c_double,
                        growth_interval=I32)
 Buffer = struct("Buffer", name=S, dtypes=U32, is_written=I32, initialised=I32, init_from=I32, block=I32, rows=I32, least=U64, below=U64)
-State = struct("State", name=S, dtype=I32, domain=I32, is_shared=I32, is_report=I32, initial=U64)
-Arg = struct("Arg", name=S, dtype=I32, domain=I32, has_default=I32, default_value=ctypes.c_double)
+State = struct("State", name=S, dtype=I32, granularity=I32, is_shared=I32, is_report=I32, initial=U64)
+Arg = struct("Arg", name=S, dtype=I32, granularity=I32, has_default=I32, default_value=ctypes.c_double)
 Cache = struct("Cache", compiled=U64, hits=U64)
 
 

@@ -95,8 +95,8 @@ def describe(array: Any) -> str:
 
 def check_names(what: str, wanted: set[str], found: Mapping[str, Any]) -> None:
     if wanted != set(found):
-        odd = sorted(wanted ^ set(found))[0]
-        raise ValueError(f"state.{what} {'lacks' if odd in wanted else 'has'} '{odd}': it was made by an optimizer with other options; "
+        differing = sorted(wanted ^ set(found))[0]
+        raise ValueError(f"state.{what} {'lacks' if differing in wanted else 'has'} '{differing}': it was made by an optimizer with other options; "
                          "call init() of this one")
 
 
@@ -171,8 +171,8 @@ def flatten_gradients(tree: Any, params: Any, grads: Any) -> list[Any]:
     except ValueError as error:
         here = {jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(params)[0]}
         there = {jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(grads)[0]}
-        odd = [*sorted(here - there), *sorted(there - here)]
-        what = f": {odd[0]} is only in {'params' if odd[0] in here else 'grads'}" if odd else ""
+        differing = [*sorted(here - there), *sorted(there - here)]
+        what = f": {differing[0]} is only in {'params' if differing[0] in here else 'grads'}" if differing else ""
         raise ValueError(f"grads is not a pytree like params{what}") from error
 
 

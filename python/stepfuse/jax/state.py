@@ -52,12 +52,12 @@ class Value(NamedTuple):
 
     name: str
     dtype: str
-    domain: int
+    granularity: int
 
     def shape(self, tensors: Sequence[Tensor], groups: int) -> tuple[int, ...]:
         counts = {PER_GROUP: groups, PER_TENSOR: len(tensors), PER_ROW: sum(t.rows for t in tensors),
                   PER_COLUMN: sum(t.columns for t in tensors)}
-        shape = (counts[self.domain],) if self.domain != PER_STEP else ()
+        shape = (counts[self.granularity],) if self.granularity != PER_STEP else ()
         return (*shape, 2) if self.dtype == "f64" else shape
 
     def jax_dtype(self) -> Any:
@@ -136,7 +136,7 @@ def make_program(formula: str, options: tuple[str, ...]) -> Program:
     if declared["grad"][3]:
         raise _core.Error("stepfuse.jax: the step writes its gradients, which other operations may read in JAX: leave out 'zero-grad'")
     others = tuple(b for name, b in buffers.items() if name not in ("grad", "weight"))
-    values = tuple(Value(name, dtype, domain) for name, (dtype, domain, _, _) in made.states().items())
+    values = tuple(Value(name, dtype, granularity) for name, (dtype, granularity, _, _) in made.states().items())
     text = made.text()
     arg_types = dict(re.findall(r"^  arg %(\S+) : [{<]?(\w+)", text, re.MULTILINE))
     return Program(text, buffers["weight"], buffers["grad"], others, values, made.args(), arg_types, made)

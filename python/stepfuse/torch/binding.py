@@ -39,7 +39,7 @@ PER_STEP, PER_GROUP, PER_TENSOR, PER_ROW, PER_COLUMN = 0, 1, 2, 3, 4
 COPIES_IN_BLOCKS = {f"copy-scale={way}" for way, scales in COPY_SCALES.items() if scales == "blocks"}
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 PLAIN = Mode()
-MOST = 1 << 44  # elements that the library knows of
+MAX_ELEMENTS = 1 << 44  # the library's limit
 NUMBERS_OF_BINDINGS = itertools.count(1)
 SAMPLES = {dtype: torch.empty(0, dtype=dtype) for dtype in DTYPES}
 INSIDE = [] if private.IS_PLAIN else list(SAMPLES.values())  # by which the walk finds where Python's tensors have torch's
@@ -49,9 +49,9 @@ def new_walk() -> Any:
     return _core.Walk(private.EXCHANGE, Tensor, INSIDE)
 
 
-def kept_states(made: Any) -> dict[str, tuple[str, int, int]]:
+def other_states(made: Any) -> dict[str, tuple[str, int, int]]:
     """Returns states of a program other than arrays and step counts: name to type, granularity and initial bits."""
-    return {name: (dtype, domain, bits) for name, (dtype, domain, other, bits) in made.states().items()
+    return {name: (dtype, granularity, bits) for name, (dtype, granularity, other, bits) in made.states().items()
             if not other and name not in OWN_STATES}
 
 
@@ -77,15 +77,15 @@ class Binding:
         state = self.optimizer.state
         for part in self.parts:
             if part.counts is not None and not part.counts_on_host:
-                part.take("step", part.counts, part.step.read_state("step"))
+                part.set_values("step", part.counts, part.step.read_state("step"))
             for name, values in part.kept.items():
                 dtype = part.states[name][0]
-                part.take(name, values, [from_bits(b, dtype) for b in part.step.read_state(name)])
-            for name, (dtype, domain, _) in part.states.items():
-                if domain < PER_TENSOR:
+                part.set_values(name, values, [from_bits(b, dtype) for b in part.step.read_state(name)])
+            for name, (dtype, granularity, _) in part.states.items():
+                if granularity < PER_TENSOR:
                     bits = part.step.read_state(name)
                     for g, group in enumerate(part.groups):
-                        group[name] = from_bits(bits[g if domain == PER_GROUP else 0], dtype)
+                        group[name] = from_bits(bits[g if granularity == PER_GROUP else 0], dtype)
             if "momentum_begun" in program(self.optimizer._recipe, part.options).states():
                 for p, begun in zip(part.params, part.step.read_state("momentum_begun")):
                     if not begun and p in state:
@@ -244,21 +244,21 @@ class Binding:
 
     def moments(self, group: dict[str, Any], p: Tensor, options: tuple[str, ...]) -> list[str]:
         """Returns the form of a parameter's moments: in a format, or in f32 for small parameters and rows that end within blocks."""
-        kept = group.get("moments")
-        if kept in (None, "f32"):
+        chosen = group.get("moments")
+        if chosen in (None, "f32"):
             return []
-        if kept in stored.STORED or self.optimizer._couples:  # one value of what all share
-            return [f"moments={kept}"]
-        least, position = min(int(group.get("moments_min", 0)), MOST), self.position(p, 0)
-        if position.full_size >= least and not self.fits_blocks(kept, p, position, options):
+        if chosen in stored.STORED or self.optimizer._couples:  # all parameters share values
+            return [f"moments={chosen}"]
+        least, position = min(int(group.get("moments_min", 0)), MAX_ELEMENTS), self.position(p, 0)
+        if position.full_size >= least and not self.fits_blocks(chosen, p, position, options):
             return []
-        return [f"moments={kept}", *([f"moments-below={least}"] if least > 0 else [])]
+        return [f"moments={chosen}", *([f"moments-below={least}"] if least > 0 else [])]
 
-    def fits_blocks(self, kept: str, p: Tensor, position: Position, options: tuple[str, ...]) -> bool:
+    def fits_blocks(self, moments: str, p: Tensor, position: Position, options: tuple[str, ...]) -> bool:
         """Returns whether a parameter's moments may be in blocks, given what else divides it: shards, or per-row values."""
         if is_distributed(p):
-            return stored.fits_shards(kept, p)
-        return stored.fits_rows(kept, position) or not has_rows(self.optimizer._recipe, options)
+            return stored.fits_shards(moments, p)
+        return stored.fits_rows(moments, position) or not has_rows(self.optimizer._recipe, options)
 
     def make_step(self, part: Part, old: Part | None, shared: bool, counts: dict[int, int]) -> None:
         """Compiles a part's step with the numbers that it continues from. `counts` are steps made so far, by the parameter's id."""
@@ -294,29 +294,29 @@ class Binding:
             shown = part.counts.tolist()
             exact = torch.tensor([counts.get(id(p), -1) for p in part.params], dtype=torch.float32).tolist()
             part.step.write_state("step", [counts[id(p)] if e == c else int(c) for p, c, e in zip(part.params, shown, exact)])
-            part.show(state, "step", part.counts.unbind())
+            part.publish(state, "step", part.counts.unbind())
         if "momentum_begun" in made.states():
             part.step.write_state("momentum_begun", [
                 int(bool(stored.find_arrays(state[p], "momentum_buffer")) and begun.get(id(p), 1)) for p in part.params])
-        part.states = kept_states(made)
-        for name, (dtype, domain, initial) in part.states.items():
+        part.states = other_states(made)
+        for name, (dtype, granularity, initial) in part.states.items():
             if name in stored.NAMES:
                 continue
-            if domain == PER_TENSOR:
+            if granularity == PER_TENSOR:
                 first = from_bits(initial, dtype)
                 values = part.kept[name] = torch.tensor([state[p].get(name, first) for p in part.params], dtype=NUMBERS[dtype])
-                part.show(state, name, values.unbind())
+                part.publish(state, name, values.unbind())
                 numbers = values.tolist()
-            elif domain in (PER_ROW, PER_COLUMN):
-                count = row_count if domain == PER_ROW else column_count
-                values = part.kept[name] = self.of_lines(part, name, dtype, from_bits(initial, dtype), count)
+            elif granularity in (PER_ROW, PER_COLUMN):
+                count = row_count if granularity == PER_ROW else column_count
+                values = part.kept[name] = self.line_state(part, name, dtype, from_bits(initial, dtype), count)
                 numbers = values.tolist()
             else:
-                groups = part.groups if domain == PER_GROUP else part.groups[:1]
+                groups = part.groups if granularity == PER_GROUP else part.groups[:1]
                 numbers = [g.get(name, from_bits(initial, dtype)) for g in groups]
             part.step.write_state(name, [to_bits(x, dtype) for x in numbers])
 
-    def of_lines(self, part: Part, name: str, dtype: str, first: float, count: Callable[[Tensor, int], int]) -> Tensor:
+    def line_state(self, part: Part, name: str, dtype: str, first: float, count: Callable[[Tensor, int], int]) -> Tensor:
         """Returns per-row or per-column values that a step keeps, one parameter after the other. Each parameter's state is its part of them."""
         state = self.optimizer.state
         counts = [count(p, position.columns) for p, position in zip(part.locals, part.positions)]
@@ -327,7 +327,7 @@ class Binding:
         kept = [torch.full((n,), first, dtype=NUMBERS[dtype]) if k is None else k.reshape(n).to("cpu", NUMBERS[dtype])
                 for k, n in zip(kept, counts)]
         values = torch.cat(kept) if kept else torch.empty(0, dtype=NUMBERS[dtype])
-        part.show(state, name, values.split(counts), of_lines=True)
+        part.publish(state, name, values.split(counts), per_line=True)
         return values
 
     def bind_arrays(self, part: Part, written: set[int], gathered: Gathered) -> list[Tensor]:

@@ -86,23 +86,23 @@ class Engine(Binding):
             raise _core.Error("this optimizer has made steps before the process was forked, and its threads stayed "
                               "behind: make a new one in the child, or start the child with 'spawn'")
         groups = self.optimizer.param_groups
-        odd = None
+        unusual = None
         if self.bound and self.mode == mode:
-            odd = self.walk.scan(groups, self.optimizer.state, self.choices, touch)
+            unusual = self.walk.scan(groups, self.optimizer.state, self.choices, touch)
         if self.is_capturing():
-            self.check_capture(odd is not None)
-        if odd is None or any(gradient_dtype(p) != dtype for p, _, _, dtype in map(self.order.__getitem__, odd)):
+            self.check_capture(unusual is not None)
+        if unusual is None or any(gradient_dtype(p) != dtype for p, _, _, dtype in map(self.order.__getitem__, unusual)):
             self.mode = mode
             self.bind()
             kept = {}
-            odd = self.walk.scan(groups, self.optimizer.state, self.choices, touch)
-            if odd is None:
+            unusual = self.walk.scan(groups, self.optimizer.state, self.choices, touch)
+            if unusual is None:
                 raise _core.Error("the parameters changed while they were bound: another thread steps, too?")
         if self.walk.was_written():
             for p, *_ in map(self.order.__getitem__, self.walk.written()):
                 self.take_writes(p)
             self.walk.settle()
-        self.kept = {i: self.dense_gradient(i, kept.get(i)) for i in odd} if odd else {}
+        self.kept = {i: self.dense_gradient(i, kept.get(i)) for i in unusual} if unusual else {}
         if self.gathered.wholes:
             self.gathered.gather(self.walk, [dtype for _, _, _, dtype in self.order])
 

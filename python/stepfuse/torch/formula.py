@@ -15,7 +15,7 @@ import torch
 
 from .. import _core
 from . import stored
-from .binding import kept_states
+from .binding import other_states
 from .programs import program
 from .fused import FLAGS, Fused
 from .options import OPTIONS, expand
@@ -70,7 +70,7 @@ def declared(formula: str) -> Declared:
             continue  # an option that needs or excludes a different one
         hyper = {**made.args(), **hyper}
         wide = re.search(r"= reduce_\w+ %\S+ : [^<\[]", made.text()) is not None
-        couples = couples or wide or any(domain < 2 for _, domain, _ in kept_states(made).values())
+        couples = couples or wide or any(granularity < 2 for _, granularity, _ in other_states(made).values())
     # A momentum that is also an option is on if it is not 0.
     return Declared({n: 0.0 if n in options else v for n, v in hyper.items()}, options, couples)
 

@@ -168,14 +168,15 @@ class Part:
         self.group_of.append(len(self.groups) - 1)
         return len(self.params) - 1
 
-    def show(self, state: dict[Tensor, dict[str, Any]], name: str, each: Iterable[Tensor], of_lines: bool = False) -> None:
-        """Puts each parameter's part of what the step keeps into its state; of lines the owner has those of a gathered parameter."""
+    def publish(self, state: dict[Tensor, dict[str, Any]], name: str, each: Iterable[Tensor], per_line: bool = False) -> None:
+        """Puts each parameter's values of a step's state into its own state. `per_line` means per row or column; the owner has those of a
+        gathered parameter."""
         self.shown_numbers[name] = list(each)
         for p, mine, is_gathered in zip(self.params, self.shown_numbers[name], self.gathered):
-            if not (of_lines and is_gathered and mine.numel() == 0):
+            if not (per_line and is_gathered and mine.numel() == 0):
                 state[p][name] = mine
 
-    def take(self, name: str, kept: Tensor, values: list[float]) -> None:
+    def set_values(self, name: str, kept: Tensor, values: list[float]) -> None:
         """Sets a step's values, even if the state's views of them have been moved to other memory."""
         kept.copy_(torch.tensor(values, dtype=kept.dtype))
         at = 0

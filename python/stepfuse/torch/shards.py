@@ -73,7 +73,7 @@ class Shards:
 
     def _own_states(self) -> list[tuple[int, tuple[Tensor, Slice]]]:
         self._inner._pull()
-        kept = {name for part in self._inner._bound().parts for name, (_, domain, _) in part.states.items() if domain != PER_TENSOR}
+        kept = {name for part in self._inner._bound().parts for name, (_, granularity, _) in part.states.items() if granularity != PER_TENSOR}
         for outer, inner in zip(self.param_groups, self._inner.param_groups):
             outer.update((name, inner[name]) for name in kept if name in inner)
         return [(i, own) for i, own in self._shard.items() if self._inner.state.get(own[0])]

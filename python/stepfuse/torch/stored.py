@@ -159,31 +159,31 @@ def block_size(name: str) -> int:
     return buffer.block if buffer else 1
 
 
-def largest_block(kept: str | None) -> int:
+def largest_block(moments: str | None) -> int:
     """Returns the size of the largest block in a choice of formats. Smaller blocks divide larger ones."""
-    forms = {choice.rpartition("=")[2] for choice in re.split("[|,]", kept or "")} - {"", *DTYPES.values()}
+    forms = {choice.rpartition("=")[2] for choice in re.split("[|,]", moments or "")} - {"", *DTYPES.values()}
     return max((part.block for form in forms for part in buffers(form).values()), default=1)
 
 
-def fits_rows(kept: str | None, position: Position) -> bool:
-    """Whether rows consist of whole blocks of a choice of formats, as steps with values of rows need."""
-    return position.columns in (0, position.full_size) or position.columns % largest_block(kept) == 0
+def fits_rows(moments: str | None, position: Position) -> bool:
+    """Returns whether rows consist of whole blocks of a choice of formats, as steps with per-row values need."""
+    return position.columns in (0, position.full_size) or position.columns % largest_block(moments) == 0
 
 
-def fits_shards(kept: str | None, p: Tensor) -> bool:
-    """Whether a DTensor's moments have blocks: if its rows are whole blocks, so that no mesh cuts one. Its full shape decides, and
-    not where this mesh cuts, so that every mesh has the same state.
+def fits_shards(moments: str | None, p: Tensor) -> bool:
+    """Returns whether a DTensor's moments are in blocks. Its rows must consist of whole blocks, so that no mesh cuts one. Its full
+    shape decides, and not this mesh, so that every mesh has the same state.
     """
-    return rows_are_blocks(p, largest_block(kept))
+    return rows_are_blocks(p, largest_block(moments))
 
 
 def find_arrays(state: dict[str, Any], moment: str) -> list[str]:
-    """The names of the arrays that a moment is kept in."""
+    """Returns the names of the arrays that store a moment."""
     return [name for name, value in state.items() if value is not None and split_name(name)[0] == moment]
 
 
 def pop_arrays(state: dict[str, Any], moment: str) -> dict[str, Any]:
-    """Takes them out of the state."""
+    """Removes a moment's arrays from the state and returns them."""
     return {name: state.pop(name) for name in find_arrays(state, moment)}
 
 

@@ -66,7 +66,7 @@ typedef int32_t stepfuse_status;
 enum {
   STEPFUSE_OK = 0,
   STEPFUSE_ERROR_PARSE = 1,          ///< in a step's text: see stepfuse_error_place
-  STEPFUSE_ERROR_VERIFY = 2,         ///< the text's meaning: types, domains
+  STEPFUSE_ERROR_VERIFY = 2,         ///< the text's meaning: types, granularities
   STEPFUSE_ERROR_BIND = 3,           ///< layout or pointers do not fit the step
   STEPFUSE_ERROR_COMPILE = 4,        ///< a compiler refused a kernel
   STEPFUSE_ERROR_DEVICE = 5,         ///< no device, driver or compiler, or it failed; files
@@ -119,8 +119,8 @@ STEPFUSE_API const char* stepfuse_dtype_name(stepfuse_dtype dtype);
 /// @thread any
 STEPFUSE_API size_t stepfuse_dtype_size(stepfuse_dtype dtype);
 
-/// The members that have a value each. More kinds may follow.
-typedef int32_t stepfuse_domain;
+/// Says what a value exists once for. More granularities may follow.
+typedef int32_t stepfuse_granularity;
 enum {
   STEPFUSE_PER_STEP = 0,
   STEPFUSE_PER_GROUP = 1,
@@ -208,7 +208,7 @@ typedef struct stepfuse_state {
   size_t struct_size;
   const char* name;
   stepfuse_dtype dtype;
-  stepfuse_domain domain;
+  stepfuse_granularity granularity;
   int32_t is_shared;  ///< with other steps, through the scaler
   int32_t is_report;  ///< a statistic: see stepfuse_stats
   uint64_t initial;   ///< as bits
@@ -219,7 +219,7 @@ typedef struct stepfuse_arg {
   size_t struct_size;
   const char* name;
   stepfuse_dtype dtype;
-  stepfuse_domain domain;
+  stepfuse_granularity granularity;
   int32_t has_default;
   double default_value;
 } stepfuse_arg;

@@ -373,8 +373,8 @@ class Args {
 };
 
 /// Arguments in device memory (on the CPU in ordinary memory), which may be computed there: args_bytes() bytes at
-/// an address aligned to 8. They are words of 8 bytes in this order: the step-domain arguments as declared,
-/// the group-domain arguments of each group from 0 on, then those of each tensor. A value is in the low bytes
+/// an address aligned to 8. They are words of 8 bytes in this order: the per-step arguments as declared,
+/// the per-group arguments of each group from 0 on, then those of each tensor. A value is in the low bytes
 /// of its word in its own type (f64, f32, i64, i32; a bool is 0 or 1), and the other bytes are 0. The step
 /// reads them when it executes, so they must stay until then.
 struct DeviceArgs {
