@@ -14,8 +14,8 @@ namespace {
 class BodyEmitter {
  public:
   BodyEmitter(Emission& e, const plan::Body& body, bool prefetches)
-      : e_(e), body_(body), prefetches_(prefetches), short_way_(short_way_of(e, body)) {
-    auto [tile, tiles, leader] = tile_shape_of(e, body, short_way_.exists);
+      : e_(e), body_(body), prefetches_(prefetches), fast_path_(fast_path_of(e, body)) {
+    auto [tile, tiles, leader] = tile_shape_of(e, body, fast_path_.exists);
     tile_ = tile;
     tiles_ = tiles;
     leader_ = leader;
@@ -23,7 +23,7 @@ class BodyEmitter {
 
   void emit() {
     emit_pointers();
-    for (const auto& [operand, x] : short_way_.finite_checks) {
+    for (const auto& [operand, x] : fast_path_.finite_checks) {
       e_.out.line(fmt::format("float most_{} = 0;", e_.name(operand)));
     }
     // Read it once: as far as the compiler knows, a store might change it.
@@ -44,10 +44,10 @@ class BodyEmitter {
     }
     e_.out.pragma("#pragma unroll 1");
     e_.out.open(fmt::format("while (first < {})", has_blocks() ? "last" : "length"));
-    short_way_.exists ? emit_two_ways() : emit_turn();
+    fast_path_.exists ? emit_two_paths() : emit_turn();
     e_.out.close();
     for (const plan::Combine& c : body_.reductions) {
-      if (!short_way_.finite_checks.contains(c.operand)) continue;
+      if (!fast_path_.finite_checks.contains(c.operand)) continue;
       e_.out.line(fmt::format("acc_{} |= !is_finite(most_{});",
                               e_.name(e_.plan.reduction(c.reduction).value), e_.name(c.operand)));
     }
@@ -107,7 +107,7 @@ class BodyEmitter {
     e_.out.line(fmt::format("const u32 room = {};", room));
   }
   // Whether anything depends on tiles being whole.
-  bool asks() const { return short_way_.exists || !streamed().empty(); }
+  bool asks() const { return fast_path_.exists || !streamed().empty(); }
   // Returns the arrays with one value per element. Their pointers advance with the tiles.
   std::vector<const Array*> streamed() const {
     std::vector<const Array*> out;
@@ -164,7 +164,7 @@ class BodyEmitter {
     emit_advance();
   }
   // Whole tiles have little code, so several of them are done at once; otherwise eight lanes are.
-  void emit_two_ways() {
+  void emit_two_paths() {
     emit_question();
     both_ways([&](Tiles tiles) {
       int all = std::exchange(tiles_, tiles == Tiles::whole ? tiles_ : kThreadLanes / tile_);
@@ -242,7 +242,7 @@ class BodyEmitter {
       e_.out.line(fmt::format("const i32 at = first + e / {0} * stride + e % {0};", tile_));
     }
     for (const plan::Inst& inst : body_.code) {
-      if (!is_short || short_way_.values.contains(inst.value)) emit_value(inst);
+      if (!is_short || fast_path_.values.contains(inst.value)) emit_value(inst);
     }
     for (const plan::Combine& c : body_.reductions) emit_combine(c, tiles);
     for (const plan::Store& s : body_.stores) emit_put(s);
@@ -371,7 +371,7 @@ class BodyEmitter {
   bool needs_position(bool is_short) const {
     if (!is_short && !body_.reductions.empty()) return true;
     return std::any_of(body_.code.begin(), body_.code.end(), [&](const plan::Inst& inst) {
-      return inst.op == Op::element_index && (!is_short || short_way_.values.contains(inst.value));
+      return inst.op == Op::element_index && (!is_short || fast_path_.values.contains(inst.value));
     });
   }
 
@@ -404,8 +404,8 @@ class BodyEmitter {
     const plan::Reduction& r = e_.plan.reduction(c.reduction);
     const std::string& operand = e_.name(c.operand);
     const std::string& acc = e_.name(r.value);
-    auto check = short_way_.finite_checks.find(c.operand);
-    if (tiles == Tiles::whole && check != short_way_.finite_checks.end()) {
+    auto check = fast_path_.finite_checks.find(c.operand);
+    if (tiles == Tiles::whole && check != fast_path_.finite_checks.end()) {
       e_.out.line(fmt::format("most_{0} = most(most_{0}, {1});", operand, e_.name(check->second)),
                   e_.comment(r.value));
     } else if (tiles == Tiles::whole) {
@@ -474,7 +474,7 @@ class BodyEmitter {
   const Array* leader_ = nullptr;
   int tile_ = 4;
   int tiles_ = 1;
-  ShortWay short_way_;
+  FastPath fast_path_;
 };
 
 }  // namespace

@@ -89,18 +89,18 @@ bool is_aligned_alone(const Emission& e, const plan::ArrayUse& use);
 // The condition before the store of a value that a block shares.
 std::string store_condition(const Emission& e, const plan::ArrayUse& use, const plan::Store& s);
 
-// ---- short_way.cpp
+// ---- fast_path.cpp
 
 // Element code for tiles inside of the chunk, if that is shorter. In a phase that only reads, most
 // instructions of an element test whether it belongs to the chunk.
-struct ShortWay {
+struct FastPath {
   bool exists = false;
   ValueSet values;  // values that it computes
   // "Is any of them not finite" is tested once, on the largest magnitude: maps the operand of such a
   // reduction to the value that is tested.
   std::map<Id, Id> finite_checks;
 };
-ShortWay short_way_of(const Emission& e, const plan::Body& body);
+FastPath fast_path_of(const Emission& e, const plan::Body& body);
 // Whether a per-element predicate guards the store.
 bool is_masked(const KernelPlan& plan, const plan::Store& s);
 // Returns the f32 value that a store rounds to 16 bits, which machines do in pairs; kNone for other stores.
@@ -123,7 +123,7 @@ struct TileShape {
   int tiles = 1;
   const plan::ArrayUse* leader = nullptr;  // its alignment decides: it has most traffic
 };
-TileShape tile_shape_of(const Emission& e, const plan::Body& body, bool short_way);
+TileShape tile_shape_of(const Emission& e, const plan::Body& body, bool fast_path);
 
 // ---- body.cpp: element code
 

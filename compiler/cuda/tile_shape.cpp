@@ -6,7 +6,7 @@
 
 namespace stepfuse::cuda {
 
-TileShape tile_shape_of(const Emission& e, const plan::Body& body, bool short_way) {
+TileShape tile_shape_of(const Emission& e, const plan::Body& body, bool fast_path) {
   auto traffic = [](const plan::ArrayUse& a) {
     return size_of(a.dtype) * ((a.loaded ? 1 : 0) + (a.stored ? 1 : 0));
   };
@@ -24,7 +24,7 @@ TileShape tile_shape_of(const Emission& e, const plan::Body& body, bool short_wa
   shape.tile = widest <= 2 || e.options.access == 256 || has_blocks ? 8 : 4;
   auto unroll = static_cast<size_t>(e.options.unroll);
   size_t bytes = std::max<size_t>(1, loaded * static_cast<size_t>(shape.tile));
-  size_t most = short_way ? 32 : 16 * unroll;
+  size_t most = fast_path ? 32 : 16 * unroll;
   most /= static_cast<size_t>(shape.tile);
   shape.tiles = static_cast<int>(std::clamp<size_t>(std::bit_floor(64 * unroll / bytes), 1, most));
   // With two such tiles at once, one block would need all registers of a multiprocessor.

@@ -25,9 +25,9 @@ Id finite_check(const Emission& e, const plan::Body& body, const plan::Combine& 
 
 }  // namespace
 
-ShortWay short_way_of(const Emission& e, const plan::Body& body) {
+FastPath fast_path_of(const Emission& e, const plan::Body& body) {
   constexpr size_t kShortCode = 16;
-  ShortWay way;
+  FastPath way;
   way.exists = !body.reductions.empty() && body.stores.empty() && body.unit == 1 &&
                body.code.size() <= kShortCode;
   if (!way.exists) return way;
