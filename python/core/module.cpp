@@ -178,33 +178,36 @@ PyObject* take_root(PyObject*, PyObject* address) {
 
 PyMethodDef functions[] = {
     {"same_items", same_items, METH_VARARGS,
-     "same_items(lists, list): whether its items are theirs, in order."},
-    {"take_root", take_root, METH_O, "Of the f32 at an address of the host."},
+     "same_items(lists, list): returns whether the list has the items of the lists, in order."},
+    {"take_root", take_root, METH_O, "Replaces the f32 at a host address by its square root."},
     {}};
 PyMethodDef walk_methods[] = {
     {"add", walk_add, METH_VARARGS,
-     "add(parameter, part or -1, slot, what its gradient lies as, a tensor of its gradient's type, "
-     "whether writes to it are noticed)"},
+     "add(parameter, part or -1, slot, a tensor in its gradient's layout, a tensor of its "
+     "gradient's "
+     "type, whether writes to it are noticed)"},
     {"watch", walk_watch, METH_VARARGS,
-     "watch(state, groups, choices, free): remembers what is bound of the dict of dicts and of the "
-     "list of dicts, whose items stand for `choices` but for the keys in `free`."},
+     "watch(state, groups, choices, free): remembers the bound state, a dict of dicts, and the "
+     "groups, a list of dicts. Their items determine `choices`, except for the keys in `free`."},
     {"number", walk_number, METH_VARARGS,
-     "number(step, argument's index, step's group or -1, index of a dict, key, place in that or "
-     "-1): what the argument is."},
-    {"counts", walk_counts, METH_O, "A step whose counts are shown, and may be written to."},
+     "number(step, argument's index, step's group or -1, index of a dict, key, index in its value "
+     "or "
+     "-1): says which number an argument is."},
+    {"counts", walk_counts, METH_O,
+     "Adds a step whose counts are a tensor that may be written to."},
     {"scan", walk_scan, METH_VARARGS,
-     "scan(groups, state, what says the choices, what to call with lists of local tensors or "
-     "None): None where anything changed but gradients and numbers, else the indices of "
-     "parameters whose gradient is to be looked at."},
+     "scan(groups, state, function of the choices, function of lists of local tensors or None): "
+     "returns None if anything but gradients and numbers has changed, otherwise the indices of "
+     "parameters whose gradient Python must look at."},
     {"was_written", walk_was_written, METH_NOARGS,
-     "Whether a scan found that somebody wrote to a parameter whose writes are noticed."},
+     "Returns whether a scan found a write to a parameter whose writes are noticed."},
     {"written", walk_written, METH_NOARGS,
-     "The indices of those that somebody wrote to or that lie elsewhere."},
+     "Returns the indices of parameters that were written to or have moved."},
     {"asks", walk_asks, METH_NOARGS,
-     "How it asks tensors where they lie: by libtorch, DLPack or their methods."},
-    {"settle", walk_settle, METH_NOARGS, "All writes are dealt with."},
-    {"set", walk_set, METH_VARARGS, "set(index, address of a gradient)"},
-    {"any", walk_any, METH_NOARGS, "Whether the last scan found any gradient."},
+     "Says how tensors are asked for their memory: by libtorch, DLPack or their methods."},
+    {"settle", walk_settle, METH_NOARGS, "Forgets all writes, because they have been handled."},
+    {"set", walk_set, METH_VARARGS, "set(index, address): sets the address of a gradient."},
+    {"any", walk_any, METH_NOARGS, "Returns whether the last scan found any gradient."},
     {}};
 PyType_Slot walk_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(walk_new)},
@@ -242,9 +245,9 @@ PyMODINIT_FUNC PyInit__core() {
   using namespace stepfuse_python;
   return guarded([] {
     Ref module = checked(PyModule_Create(&definition));
-    error_type = PyErr_NewExceptionWithDoc("stepfuse.Error",
-                                           "What stepfuse could not do, and what to do about it.",
-                                           PyExc_RuntimeError, nullptr);
+    error_type = PyErr_NewExceptionWithDoc(
+        "stepfuse.Error", "Raised if stepfuse cannot do something; the message says what to do.",
+        PyExc_RuntimeError, nullptr);
     checked(PyModule_AddObjectRef(module.get(), "Error", error_type));
     checked(PyModule_AddStringConstant(module.get(), "version", stepfuse_version()));
     add_program_types(module.get());

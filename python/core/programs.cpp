@@ -121,18 +121,20 @@ PyObject* program_rule_for(PyObject* self, PyObject* args) {
 PyMethodDef program_methods[] = {
     {"text", program_text, METH_NOARGS, "The step's text, in the language."},
     {"buffers", program_buffers, METH_NOARGS,
-     "Of each buffer the index of the one that it begins as a copy of, else -1; its storage type, "
-     "where it has one; how many elements of a row share a value; whether it is written, but kept "
-     "for no step; of how many elements a tensor has it, from the first number to below the "
-     "second; "
-     "and how many rows share a value."},
+     "Returns for each buffer: the index of the buffer that it starts as a copy of, or -1; its "
+     "storage type, or '' with several; the number of elements of a row that share a value; "
+     "whether it is "
+     "only "
+     "an output; the least number of elements of a tensor that has it, and the first number again "
+     "of one that has not; and the number of rows that share a value."},
     {"states", program_states, METH_NOARGS,
-     "Of each state: its type, its granularity (0: one per step, 1: per group, 2: per tensor), "
-     "whether it is a report or another's, and its first value's bits."},
+     "Returns for each state: its type, its granularity (0: one per step, 1: per group, 2: per "
+     "tensor), "
+     "whether it is a report or shared, and the bits of its first value."},
     {"args", program_args, METH_NOARGS,
-     "Of each argument its default or None, in the order of their indices."},
+     "Returns the default of each argument, or None, in the order of their indices."},
     {"rule_for", program_rule_for, METH_VARARGS,
-     "rule_for(index, value): the rule that a value breaks as that argument, or None."},
+     "rule_for(index, value): returns the rule that a value breaks as that argument, or None."},
     {}};
 PyType_Slot program_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(program_new)},
@@ -244,15 +246,17 @@ PyObject* formula_options(PyObject*, PyObject* text) {
 }
 
 PyMethodDef functions[] = {
-    {"recipes", recipes, METH_NOARGS, "What each built-in recipe is, by name."},
+    {"recipes", recipes, METH_NOARGS,
+     "Returns a dict from the names of the built-in recipes to their descriptions."},
     {"conversion", conversion, METH_VARARGS,
-     "conversion(from, to): the step that makes @to, kept in one form, of @from, kept in another."},
+     "conversion(from, to): returns the step that converts @from, in one form, to @to, in a "
+     "different one."},
     {"convert_checkpoint", convert_checkpoint, METH_VARARGS,
-     "convert_checkpoint(from, to, moments): a checkpoint's file with its moments stored "
-     "otherwise."},
-    {"formula_text", formula_text, METH_O, "A built-in optimizer's formula."},
+     "convert_checkpoint(from, to, moments): writes a checkpoint with its moments in a different "
+     "form."},
+    {"formula_text", formula_text, METH_O, "Returns the formula of a built-in optimizer."},
     {"formula_options", formula_options, METH_O,
-     "The options that a formula declares, one a line."},
+     "Returns the options that a formula declares, one per line."},
     {}};
 
 PyMethodDef scaler_methods[] = {
