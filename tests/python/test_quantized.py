@@ -177,5 +177,5 @@ def test_refused_with_what_to_change():
     assert "moments='bf16'" in refused("nvfp4", (4, 64), moments="fp8")
     assert "moments='bf16'" in refused("mxfp8", (4, 64), torch.float8_e4m3fn, moments="fp8")
     p = parameters(torch.float8_e4m3fn, ((4, 40),))[0]
-    with pytest.raises(ValueError, match="is no MX tensor"):
+    with pytest.raises(ValueError, match="is not an MX tensor"):
         AdamW([p], copy_scale="mx").quantized(p)

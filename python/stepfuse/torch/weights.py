@@ -84,8 +84,8 @@ class Weights:
             p, scales = self._scaled(p)
             scales = stored.to_visible_scales(scales, p)
             if scales.dtype == torch.float32 or scales.shape[:-1] != p.shape[:-1] or is_distributed(p):
-                raise ValueError(f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} with copy_scale={group['copy_scale']!r} is no "
-                                 "MX tensor: that needs copy_scale='mxfp8' or 'mx' and whole blocks of 32 in each row, and no DTensor")
+                raise ValueError(f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} with copy_scale={group['copy_scale']!r} is not "
+                                 "an MX tensor: that needs copy_scale='mxfp8' or 'mx' and whole blocks of 32 in each row, and no DTensor")
             arrays = packed.Quantized(p.detach(), scales, None)
         return arrays if plain else packed.to_torchao(arrays, dtype)
 
