@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 SETTINGS = ("ns_coefficients", "ns_steps", "eps", "adjust_lr_fn")  # of a group, for the matrix products
 ADJUSTMENTS = ("original", "match_rms_adamw")
-HYPER = ("lr", "weight_decay", "momentum", "nesterov", "ns_coefficients", "eps", "ns_steps", "adjust_lr_fn")
 
 
 def length_of(p: Tensor, adjustment: str | None) -> float:
@@ -110,9 +109,13 @@ class Matrices(base("Muon", "2.9")):
     """torch's class, which also takes batches of matrices."""
 
     def __init__(self, params: ParamsT, *settings: Any) -> None:
-        if not hasattr(torch.optim, "Muon"):
-            super().__init__()
-        torch.optim.Optimizer.__init__(self, params, dict(zip(HYPER, settings, strict=True)))
+        try:
+            super().__init__(params, *settings)
+        except ValueError as error:
+            # torch refuses batches of matrices last, after everything else has been checked and set.
+            is_about_shapes = str(error).startswith("Muon only supports 2D parameters")
+            if not is_about_shapes or any(p.ndim < 2 for group in self.param_groups for p in group["params"]):
+                raise
 
 
 class Muon(Fused, Matrices):
