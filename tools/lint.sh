@@ -5,8 +5,7 @@
 #
 # --changed   only what differs from REF, for a quick look before a commit; a changed header is linted through
 #             the sources that differ too. REF is by itself the newest tag below HEAD, else the point where HEAD
-#             left main. Without a tag, on main, there is no such point. Then the sources that HEAD changes are
-#             linted, and a twentieth of the others: each commit takes the next twentieth.
+#             left main, else the commit before HEAD.
 #
 # DIR (build) needs no build: lint configures a folder of its own, DIR/lint.
 set -euo pipefail
@@ -20,7 +19,7 @@ for option in "$@"; do
     --build-dir=*) build_dir=${option#*=} ;;
     --changed) changed=1 ;;
     --changed=*) changed=1 base=${option#*=} ;;
-    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;;
     *) echo "lint: unknown option $option (see --help)" >&2 && exit 2 ;;
   esac
 done
@@ -39,28 +38,16 @@ find_base() {
     found=$(git merge-base HEAD "$main" 2>/dev/null) || continue
     [[ $found != "$head" ]] && echo "$found" && return
   done
-  return 0
+  git rev-parse --quiet --verify HEAD^ || true
 }
 
-list_changed() { git diff --name-only --diff-filter=d "$1" -- '*.cpp'; }
-
-# Prints what HEAD changes, and the twentieth of all sources that is HEAD's turn.
-list_turn() {
-  list_changed "$(git rev-parse --quiet --verify HEAD^ || echo HEAD)"
-  git ls-files '*.cpp' | awk -v turn="$(git rev-list --count HEAD)" 'NR % 20 == turn % 20'
-}
-
-files=("$PWD/(ir|compiler|runtime|tools|samples|tests)/.*\.cpp$")
-if ((changed)); then
-  [[ -n $base ]] || base=$(find_base)
-  if [[ -n $base ]]; then
-    what="what differs from $(git rev-parse --short "$base")" list=$(list_changed "$base")
-  else
-    what="what HEAD changes, and a twentieth of the others" list=$(list_turn | sort -u)
-  fi
-  mapfile -t files < <(sed -n "s|..*|$PWD/&$|p" <<<"$list")
-  echo "lint: $what: ${#files[@]} sources"
+if ((changed)) && [[ -z $base ]]; then base=$(find_base); fi
+if [[ -n $base ]]; then
+  mapfile -t files < <(git diff --name-only --diff-filter=d "$base" -- '*.cpp' | sed "s|.*|$PWD/&$|")
+  echo "lint: what differs from $(git rev-parse --short "$base"): ${#files[@]} sources"
   ((${#files[@]})) || exit 0
+else
+  files=("$PWD/(ir|compiler|runtime|tools|samples|tests)/.*\.cpp$")
 fi
 
 # Only for the compile commands, without precompiled headers: those are g++'s, and clang cannot read them.
