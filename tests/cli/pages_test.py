@@ -21,6 +21,7 @@ ELSEWHERE = (
     (r"cmake -S \. -B build.*DCMAKE_INSTALL_PREFIX=/usr|cmake --build build && \(cd build && cpack|apt-get install \./build/", "tests/packaging/deb.sh"),
     (r"cmake (-S \. -B build|--build build|--install build)|g\+\+ -std=c\+\+20 main\.cpp", "tests/consumer/run.sh"),
     (r"cmake -S samples/libtorch|cmake --build build-libtorch", "tests/libtorch/run.sh"),
+    (r"conan create \. -s compiler\.cppstd=20|vcpkg install \"stepfuse\[tool\]\"", "tests/packaging/recipes_test.py"),
     (r"cmake --list-presets", "CMakePresets.json"),
     (r"build/bin/train_digits", "tests/samples/programs_test.py"),
     (r"mpirun -n 4 build/bin/ranks", "tests/ranks/mpi_test.py"),

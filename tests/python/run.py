@@ -17,7 +17,7 @@ def share_of(files: list[pathlib.Path], share: str) -> list[pathlib.Path]:
     files = sorted(files, key=lambda file: (not starts_ranks[file], -file.stat().st_size, file.name))
     total, before, chosen = sum(file.stat().st_size for file in files), 0, []
     for file in files:
-        if before * count // total == number - 1:
+        if min(before * count // max(total, 1), count - 1) == number - 1:
             chosen.append(file)
         before += file.stat().st_size
     return chosen

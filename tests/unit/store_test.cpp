@@ -122,7 +122,7 @@ TEST_CASE("--store refuses what it cannot do, and says what it can") {
   CHECK_THROWS_WITH_AS(make_recipe("adamw", stored("weight=mxfp8,moments=fp8")),
                        doctest::Contains(".copy_scale = mxfp8"), Error);
   CHECK_THROWS_WITH_AS(make_recipe("adafactor", stored("weight=mxfp8")),
-                       doctest::Contains("take another .copy_scale"), Error);
+                       doctest::Contains("use another .copy_scale"), Error);
   CHECK_THROWS_WITH_AS(make_recipe("adamw", stored("weight=bf16:current")),
                        doctest::Contains("8-bit copies"), Error);
 }

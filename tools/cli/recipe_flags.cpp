@@ -64,6 +64,7 @@ void add_recipe_flags(CLI::App& verb, RecipeValues& values) {
 std::string recipe_option_usage(const RecipeOption& row) {
   if (row.values.empty()) return fmt::format("--{}", row.name);
   std::string values = fmt::format("{}", fmt::join(row.values, "|"));
+  if (values.size() > 80) values = "NAME";  // the row's help has the names
   return row.bare.empty() ? fmt::format("--{} {}", row.name, values)
                           : fmt::format("--{}[={}]", row.name, values);
 }
