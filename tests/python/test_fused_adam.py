@@ -207,7 +207,7 @@ def test_a_write_to_a_parameter_reaches_its_master():
 
 
 @pytest.mark.parametrize(("kw", "message"), [
-    ({"amsgrad": True}, "amsgrad=True: FusedAdam has none"),
+    ({"amsgrad": True}, "amsgrad=True: FusedAdam does not have it"),
     ({"bias_correction": False}, "bias_correction=False: FusedAdam corrects its moments"),
     ({"exp_avg_dtype": torch.bfloat16}, "expected torch.bfloat16 for both or for none; got bf16 and f32"),
     ({"exp_avg_dtype": torch.float16}, "exp_avg_dtype=torch.float16: a moment is in"),
