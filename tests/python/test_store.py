@@ -65,9 +65,9 @@ def test_a_moment_alone_is_stored_by_the_size_of_its_parameter():
 @pytest.mark.parametrize("dtype, options, words", [
     (BF16, {"store": "weight=bf16"}, "a dict from buffers to forms"),
     (BF16, {"store": {"weight": "bf16+ecc16"}}, "remainder, ecc24"),
-    (BF16, {"store": {"weight@9": "bf16"}}, "no moment"),
-    (BF16, {"store": {"grad": "f16"}}, "no moment"),
-    (BF16, {"store": {"exp_avg@some": "fp8"}}, "no moment"),
+    (BF16, {"store": {"weight@9": "bf16"}}, "is not a moment"),
+    (BF16, {"store": {"grad": "f16"}}, "is not a moment"),
+    (BF16, {"store": {"exp_avg@some": "fp8"}}, "is not a moment"),
     (BF16, {"store": {"weight": "f16+f32"}}, "is torch.bfloat16"),
     (BF16, {"store": {"weight": "bf16+ecc24"}, "master": "f32"}, "master say the same"),
     (BF16, {"store": {"exp_avg": "fp9"}}, "fp9"),
