@@ -3,7 +3,7 @@
 
     pip install torch==2.13.0 numpy && ninja -C build stepfuse_core && tools/compare_torch.py --out build
     pip install jax optax                                    # for the optax contestant
-    tools/compare_torch.py --device cuda --out build         # on a GPU; written without one, not run on one yet
+    tools/compare_torch.py --device cuda --out build         # on a GPU
 
 `stepfuse` is the C++ API, `native` and `deferred` are stepfuse.torch.AdamW from Python. PyTorch's pipeline is unscale_,
 clip_grad_norm_, AdamW and update. It runs with fused=True, with foreach=True, and with clip and step under torch.compile.
@@ -16,6 +16,7 @@ events (optax: of block_until_ready), and the JSON also has the host's time per 
 """
 
 import argparse
+import concurrent.futures
 import importlib.util
 import json
 import math
@@ -59,8 +60,8 @@ def layouts(wanted):
         yield path.stem, [s for s in sizes if s]
 
 
-class TooSlow(Exception):
-    """A contestant whose first step is not done in time."""
+class LeftOut(Exception):
+    """A contestant whose first step fails, or is not done in time."""
 
 
 class Contestant:
@@ -83,10 +84,10 @@ class Contestant:
         if not select.select([self.process.stdout], [], [], limit)[0]:
             self.process.kill()
             self.process.wait()
-            raise TooSlow
+            raise LeftOut(f"its first step takes more than {limit:g} s (--first-step)")
         answer = self.process.stdout.readline()
         if not answer:
-            raise SystemExit(f"a contestant ended early: {self.process.args}")
+            raise LeftOut(f"its process ended with exit code {self.process.wait()}")
         return json.loads(answer)
 
     def turn(self, repeats, keep):
@@ -103,20 +104,29 @@ class Contestant:
         self.process.wait()
 
 
-def start(names, sizes, threads, device, caches, limit):
-    """Everybody's process, and the first steps with empty caches; those of the processes themselves are warm."""
-    cold, contestants = {}, {}
-    for n in names:
-        try:
-            first = Contestant(n, sizes, threads, device, caches, limit)
+def start_one(name, given, cold):
+    """Returns a contestant's process, whose first step has warm caches, and the time of a first step with empty ones."""
+    first_s = None
+    try:
+        if cold:
+            first = Contestant(name, *given)
             first.close()
-            contestants[n] = Contestant(n, sizes, threads, device, caches, limit)
-        except TooSlow:
-            if n == "stepfuse":
-                raise SystemExit(f"stepfuse's first step took more than {limit:g} s (--first-step)") from None
-            print(f"left out: {n}, whose first step takes more than {limit:g} s (--first-step)", file=sys.stderr)
-            continue
-        cold[n] = first.first
+            first_s = first.first
+        return Contestant(name, *given), first_s
+    except LeftOut as reason:
+        print(f"left out: {name}: {reason}", file=sys.stderr)
+        if name == "stepfuse":
+            raise SystemExit("nothing to compare with") from None
+        return None, None
+
+
+def start(names, sizes, threads, device, caches, limit, cold):
+    """Starts everybody: one after the other where first steps with empty caches are timed, otherwise all at once."""
+    given = (sizes, threads, device, caches, limit)
+    with concurrent.futures.ThreadPoolExecutor(1 if cold else len(names)) as pool:
+        made = dict(zip(names, pool.map(lambda name: start_one(name, given, cold), names)))
+    contestants = {name: one for name, (one, _) in made.items() if one is not None}
+    cold = {name: made[name][1] for name in contestants}
     ours = contestants["stepfuse"].checksum
     for n, c in contestants.items():
         if abs(c.checksum - ours) > 1e-3 * abs(ours):
@@ -124,8 +134,8 @@ def start(names, sizes, threads, device, caches, limit):
     return cold, contestants
 
 
-def compare(name, sizes, rounds, threads, names, device, caches, limit):
-    cold, contestants = start(names, sizes, threads, device, caches, limit)
+def compare(name, sizes, rounds, threads, names, device, caches, limit, cold):
+    cold, contestants = start(names, sizes, threads, device, caches, limit, cold)
     repeats = {n: max(1, min(200, round(TURN_S / max(c.turn(3, False), 1e-6)))) for n, c in contestants.items()}
     for r in range(rounds):
         for n, c in contestants.items():
@@ -145,6 +155,11 @@ def compare(name, sizes, rounds, threads, names, device, caches, limit):
     return result
 
 
+def first_steps(row):
+    cold = "-" if row["first_s"] is None else f"{row['first_s']:.2f}"
+    return f"{cold} ({row['first_warm_s']:.2f}) s"
+
+
 def table(results, names):
     package = [n for n in PACKAGE if n in names]
     lines = ["| layout | parameters | tensors | " + " | ".join(f"{n} ms (share)" for n in names)
@@ -154,7 +169,7 @@ def table(results, names):
         rows = [r["rows"].get(n) for n in names]  # None: left out, its first step took too long
         cells = [f"{v['median_s'] * 1e3:.3f} ({v['share']:.2f})" if v else "-" for v in rows]
         rival = min((v["ratio"] for n, v in r["rows"].items() if n in TORCH), default=math.nan)
-        firsts = ", ".join(f"{v['first_s']:.2f} ({v['first_warm_s']:.2f}) s" if v else "-" for v in rows)
+        firsts = ", ".join(first_steps(v) if v else "-" for v in rows)
         lines.append(f"| {r['layout']} | {r['parameters']:,} | {r['tensors']:,} | " + " | ".join(cells)
                      + f" | **{rival:.2f}x**" + "".join(f" | **{rival / r['rows'][n]['ratio']:.2f}x**" for n in package)
                      + f" | {firsts} |")
@@ -170,6 +185,7 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--first-step", type=float, default=600, metavar="SECONDS",
                         help="a contestant whose first step takes longer is left out of that layout (default 600)")
+    parser.add_argument("--warm", action="store_true", help="do not time first steps with empty caches; start all contestants at once")
     parser.add_argument("--without", nargs="*", default=[], choices=NAMES[1:], help="contestants to leave out")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build", help="folder for the table and the SVG")
     args = parser.parse_args()
@@ -194,7 +210,8 @@ def main():
     results = []
     for name, sizes in layouts(args.layouts):
         with tempfile.TemporaryDirectory() as caches:
-            results.append(compare(name, sizes, args.rounds, args.threads, names, args.device, caches, args.first_step))
+            results.append(compare(name, sizes, args.rounds, args.threads, names, args.device, caches, args.first_step,
+                                   not args.warm))
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
     what = torch.cuda.get_device_name() if args.device == "cuda" else f"{args.threads} threads, {cpu}"
     text = (f"PyTorch {torch.__version__}, {what}; medians of {args.rounds} alternated rounds; share: relative to "

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks and times the CUDA backend on a machine with a GPU; needs no network there. Knows the build's binaries.
 #
-#   tools/gpu_check.sh [--build DIR] [--out DIR] [--quick | --smoke]
+#   tools/gpu_check.sh [--build DIR] [--out DIR] [--quick | --smoke] [--only=PART,...]
 #   tools/gpu_check.sh --pack FILE.tar.gz [--build DIR]
 #
 # The first form takes less than nine minutes. It names the parts that it cut off because they took longer.
@@ -14,7 +14,7 @@
 #    Python are installed; the emitter's options compared (gpu_options.json and .txt); and PyTorch and optax on the same
 #    layouts, if they are installed.
 # --quick leaves out options, layouts and peers. --smoke shows in a minute that all parts run, on a machine with few
-# threads.
+# threads. --only runs some of the parts: bits, tests, sanitizer, benchmark, model, options, peers.
 # The second form packs everything that the first one needs, including NVRTC. A machine without the build unpacks the
 # archive and runs it:  tar xf FILE.tar.gz && stepfuse_gpu/gpu_check.sh
 set -euo pipefail
@@ -25,6 +25,7 @@ out=
 quick=
 smoke=
 pack=
+only=bits,tests,sanitizer,benchmark,model,options,peers
 while (($#)); do
   case $1 in
     --build) build=$2 && shift 2 ;;
@@ -32,7 +33,8 @@ while (($#)); do
     --pack) pack=$2 && shift 2 ;;
     --quick) quick=1 && shift ;;
     --smoke) smoke=1 && shift ;;
-    *) sed -n '2,17p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    --only=*) only=${1#*=} && shift ;;
+    *) sed -n '2,18p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
   esac
 done
 binaries=(gpu_test stepfuse_gpu_bench stepfuse)
@@ -109,46 +111,50 @@ limited() {
 echo "== environment"
 "$build/bin/stepfuse" env | tee "$out/environment.txt"
 
-echo "== bits"
-params=3000017
-[[ -n $smoke ]] && params=3001
-: >"$out/bits.txt"
-for words in "adamw --loss-scale --clip" "adamw --grad f16 --master --loss-scale --clip" "adamw --moments int8 --clip" \
-  "lamb --grad bf16 --master --clip" "lion --clip --inputs special"; do
-  run=("$build/bin/stepfuse" run)
-  read -ra more <<<"$words --params $params --steps 3 --digest"
-  expected=$(limited 60 "${run[@]}" "${more[@]}" --backend=interpret) || true
-  for form in fused split unfused; do
-    actual=$(limited 60 "${run[@]}" "${more[@]}" --backend=cuda --form="$form") || true
-    verdict="bit-identical"
-    if [[ -z $expected || $actual != "$expected" ]]; then verdict="DIFFERENT BITS" status=1; fi
-    echo "$verdict: $words, $form" | tee -a "$out/bits.txt"
+check_bits() {
+  local params=3000017 words form expected actual verdict run more
+  [[ -n $smoke ]] && params=3001
+  : >"$out/bits.txt"
+  for words in "adamw --loss-scale --clip" "adamw --grad f16 --master --loss-scale --clip" "adamw --moments int8 --clip" \
+    "lamb --grad bf16 --master --clip" "lion --clip --inputs special"; do
+    run=("$build/bin/stepfuse" run)
+    read -ra more <<<"$words --params $params --steps 3 --digest"
+    expected=$(limited 60 "${run[@]}" "${more[@]}" --backend=interpret) || true
+    for form in fused split unfused; do
+      actual=$(limited 60 "${run[@]}" "${more[@]}" --backend=cuda --form="$form") || true
+      verdict="bit-identical"
+      if [[ -z $expected || $actual != "$expected" ]]; then verdict="DIFFERENT BITS" status=1; fi
+      echo "$verdict: $words, $form" | tee -a "$out/bits.txt"
+    done
+    [[ -n $smoke ]] && break
   done
-  [[ -n $smoke ]] && break
-done
+  return 0
+}
 
-echo "== tests"
-tests=()
-[[ -n $smoke ]] && tests=("--source-file=*api_test*")
-limited 90 "$build/bin/gpu_test" "${tests[@]}" | tee "$out/tests.txt" || status=1
+check_tests() {
+  local tests=()
+  [[ -n $smoke ]] && tests=("--source-file=*api_test*")
+  limited 90 "$build/bin/gpu_test" "${tests[@]}" | tee "$out/tests.txt" || status=1
+}
 
-if command -v compute-sanitizer >/dev/null; then
+check_sanitizer() {
+  local tool
+  if ! command -v compute-sanitizer >/dev/null; then
+    echo "compute-sanitizer is not installed: left out"
+    return
+  fi
   for tool in memcheck racecheck synccheck initcheck; do
-    echo "== compute-sanitizer $tool"
     # Small: a kernel under it takes a hundred times as long.
     limited 20 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/bin/stepfuse" run adamw --grad f16 --master \
       --loss-scale --clip --backend=cuda --params 100003 --steps 3 --digest >"$out/sanitizer_$tool.txt" 2>&1 || status=1
-    tail -n 2 "$out/sanitizer_$tool.txt"
+    echo "$tool: $(tail -n 1 "$out/sanitizer_$tool.txt")"
     # Arguments in device memory, the split phase, and a graph of both.
     limited 20 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/bin/gpu_test" \
       --test-case='*between the phases*,*arguments in device memory*' >"$out/sanitizer_api_$tool.txt" 2>&1 || status=1
-    tail -n 2 "$out/sanitizer_api_$tool.txt"
+    echo "$tool: $(tail -n 1 "$out/sanitizer_api_$tool.txt")"
   done
-else
-  echo "== compute-sanitizer is not installed: left out"
-fi
+}
 
-echo "== benchmark"
 sizes=(1048576 16777216 134217728 1073741824 2147483648)
 grads=(f32 f16 bf16)
 turns=(--rounds 15)
@@ -164,17 +170,24 @@ elif [[ -n $smoke ]]; then
   some=(f32)
   turns=(--rounds 1 --steps 1 --copy-mb 1)
 fi
-models=()
-for model in resnet50 bert_base gpt2 tiny_10000; do
-  [[ -z $quick$smoke && -f $layouts/$model.json ]] && models+=(--layout "$layouts/$model.json")
-done
-limited 170 "$build/bin/stepfuse_gpu_bench" --params "${sizes[@]}" "${models[@]}" --grad "${grads[@]}" "${turns[@]}" \
-  --json "$out/gpu_check.json" | tee "$out/gpu_check.txt" || status=1
 
-arch=$(grep -o 'sm_[0-9]*' "$out/environment.txt" | head -1) || true
-if [[ -n $nvdisasm && -n $arch && -s $out/gpu_check.json ]] && command -v python3 >/dev/null; then
-  echo "== constants of the model"
-  code=()
+check_benchmark() {
+  local model models=()
+  for model in resnet50 bert_base gpt2 tiny_10000; do
+    [[ -z $quick$smoke && -f $layouts/$model.json ]] && models+=(--layout "$layouts/$model.json")
+  done
+  limited 170 "$build/bin/stepfuse_gpu_bench" --params "${sizes[@]}" "${models[@]}" --grad "${grads[@]}" "${turns[@]}" \
+    --json "$out/gpu_check.json" | tee "$out/gpu_check.txt" || status=1
+}
+
+# Fits the model's constants to the benchmark's times.
+check_model() {
+  local arch grad more code=()
+  arch=$(grep -o 'sm_[0-9]*' "$out/environment.txt" | head -1) || true
+  if [[ -z $nvdisasm || -z $arch || ! -s $out/gpu_check.json ]] || ! command -v python3 >/dev/null; then
+    echo "no nvdisasm, no Python or no times: the model's constants are not fitted"
+    return
+  fi
   for grad in "${grads[@]}"; do
     more=(--grad "$grad")
     [[ $grad != f32 ]] && more+=(--master)
@@ -183,22 +196,33 @@ if [[ -n $nvdisasm && -n $arch && -s $out/gpu_check.json ]] && command -v python
   done
   limited 30 python3 "$here/fit_model.py" "$out/gpu_check.json" "${code[@]}" --json "$out/fitted.json" |
     tee "$out/fitted.txt" || status=1
-else
-  echo "== no nvdisasm or no Python: the model's constants are not fitted"
-fi
+}
 
-if [[ -z $quick ]]; then
-  echo "== options of the emitter"
+# Compares the emitter's options.
+check_options() {
+  [[ -n $quick ]] && return
   limited 110 "$build/bin/stepfuse_gpu_bench" --params "${few[@]}" --grad "${some[@]}" "${turns[@]}" \
     --cuda-options min-blocks=3 min-blocks=4 unroll=2 cache=streaming cache=evict-first reverse=off access=256 unroll=2,access=256 \
     --json "$out/gpu_options.json" | tee "$out/gpu_options.txt" || status=1
-  echo "== peers"
+}
+
+check_peers() {
+  [[ -n $quick ]] && return
   if [[ -z $smoke && -f $here/compare_torch.py ]] && python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-    STEPFUSE_BUILD=$build limited 120 python3 "$here/compare_torch.py" --device cuda --rounds 5 --first-step 40 \
-      --out "$out" 16M 64M resnet50 | tee "$out/peers.txt" || status=1
+    STEPFUSE_BUILD=$build limited 150 python3 "$here/compare_torch.py" --device cuda --rounds 5 --first-step 40 --warm \
+      --out "$out" 16M 64M resnet50 gpt2 | tee "$out/peers.txt" || status=1
   else
     echo "no PyTorch with CUDA in this python3: left out" | tee "$out/peers.txt"
   fi
-fi
+}
+
+for part in ${only//,/ }; do
+  echo "== $part"
+  if [[ $(type -t "check_$part") != function ]]; then
+    echo "gpu_check: --only: no part '$part'; the parts are bits, tests, sanitizer, benchmark, model, options, peers" >&2
+    exit 2
+  fi
+  "check_$part"
+done
 echo "gpu_check: results are in $out, after $SECONDS s"
 exit "$status"

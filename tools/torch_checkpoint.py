@@ -253,9 +253,9 @@ def torch_file(path):
     try:
         found = torch.load(path, weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise ValueError(f"{path}: not a file of torch.save; is to-torch meant?") from error
+        raise ValueError(f"{path}: not a file of torch.save; did you mean to-torch?") from error
     if not isinstance(found, dict) or "param_groups" not in found.get("optimizer", {}):
-        raise ValueError(f"{path}: no {{\"optimizer\": optimizer.state_dict(), …}} in it; is to-torch meant?")
+        raise ValueError(f"{path}: no {{\"optimizer\": optimizer.state_dict(), …}} in it; did you mean to-torch?")
     return found
 
 

@@ -2,7 +2,9 @@
 #include "tests/cuda/command.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -30,7 +32,13 @@ std::string output_of(const std::string& command) {
   return out;
 }
 
+bool on_real_gpu() {
+  const char* wanted = std::getenv("STEPFUSE_TEST_REAL_GPU");
+  return wanted != nullptr && std::string_view(wanted) == "1";
+}
+
 std::string on_fake_driver() {
+  if (on_real_gpu()) return "";
   std::string folder = std::filesystem::path(STEPFUSE_FAKE_DRIVER).parent_path();
   return fmt::format(
       "STEPFUSE_CUDA_CODE=ptx LD_LIBRARY_PATH={}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}", folder);

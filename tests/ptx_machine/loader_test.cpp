@@ -100,7 +100,7 @@ TEST_CASE("a module may use what its .version and .target have") {
   refused(as("7.0", "sm_90", ""), ErrorKind::syntax, "sm_90 needs .version 7.8");
   refused(as("9.0", "sm_91", ""), ErrorKind::syntax, "unknown target sm_91");
   refused(as("10.0", "sm_90", ""), ErrorKind::syntax, "newer");
-  refused(as("x", "sm_90", ""), ErrorKind::syntax, "no version");
+  refused(as("x", "sm_90", ""), ErrorKind::syntax, "'x' is not a version");
   Machine machine;
   CHECK(machine.load(as("7.0", "sm_80", bf16)) != nullptr);
   CHECK(machine.load(as("9.0", "sm_90a", bf16)) != nullptr);

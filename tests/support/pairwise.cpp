@@ -237,7 +237,7 @@ std::vector<std::string> faults_of(size_t count, const std::function<std::string
     }
   };
   std::vector<std::thread> threads;
-  unsigned most = std::clamp(std::thread::hardware_concurrency(), 1U, 4U);
+  unsigned most = std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
   for (unsigned t = 0; t < most; ++t) threads.emplace_back(work);
   for (std::thread& t : threads) t.join();
   return faults;

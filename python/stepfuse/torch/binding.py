@@ -25,7 +25,7 @@ from .programs import has_rows, program
 from .scaler import DLPACK
 from .tensors import (
     DRAWN_TOGETHER, Position, column_count, columns_of, draws_by_element, first_element, gradient_dtype, is_dense, is_distributed, is_first_copy,
-    like_parameter, local, part_number, random_id, row_count, rows_are_blocks, same_layout,
+    like_parameter, local, on_host, part_number, random_id, row_count, rows_are_blocks, same_layout,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 PLAIN = Mode()
 MAX_ELEMENTS = 1 << 44  # the library's limit
 NUMBERS_OF_BINDINGS = itertools.count(1)
-SAMPLES = {dtype: torch.empty(0, dtype=dtype) for dtype in DTYPES}
+SAMPLES = {dtype: on_host([], dtype) for dtype in DTYPES}
 INSIDE = [] if private.IS_PLAIN else list(SAMPLES.values())  # by which the walk finds where Python's tensors have torch's
 
 
@@ -290,9 +290,9 @@ class Binding:
                 part.args.append((index, name))
         state = self.optimizer.state
         if "seed" in made.states() or "step" in made.states() and (self.optimizer._counts or "clip_average" in made.states()):
-            part.counts = torch.tensor([float(state[p].get("step", 0.0)) for p in part.params], dtype=torch.float32)
+            part.counts = on_host([float(state[p].get("step", 0.0)) for p in part.params])
             shown = part.counts.tolist()
-            exact = torch.tensor([counts.get(id(p), -1) for p in part.params], dtype=torch.float32).tolist()
+            exact = on_host([float(counts.get(id(p), -1)) for p in part.params]).tolist()
             part.step.write_state("step", [counts[id(p)] if e == c else int(c) for p, c, e in zip(part.params, shown, exact)])
             part.publish(state, "step", part.counts.unbind())
         if "momentum_begun" in made.states():
@@ -304,7 +304,7 @@ class Binding:
                 continue
             if granularity == PER_TENSOR:
                 first = from_bits(initial, dtype)
-                values = part.kept[name] = torch.tensor([state[p].get(name, first) for p in part.params], dtype=NUMBERS[dtype])
+                values = part.kept[name] = on_host([state[p].get(name, first) for p in part.params], NUMBERS[dtype])
                 part.publish(state, name, values.unbind())
                 numbers = values.tolist()
             elif granularity in (PER_ROW, PER_COLUMN):
@@ -322,11 +322,11 @@ class Binding:
         counts = [count(p, position.columns) for p, position in zip(part.locals, part.positions)]
         for p, is_gathered, mine, position in zip(part.params, part.gathered, part.locals, part.positions):
             if is_gathered and mine.numel() == 0 and name not in state[p]:  # what the owner has will be copied to
-                state[p][name] = torch.full((count(p, position.columns),), first, dtype=NUMBERS[dtype])
+                state[p][name] = torch.full((count(p, position.columns),), first, dtype=NUMBERS[dtype], device="cpu")
         kept = [state[p].get(name) if n else None for p, n in zip(part.params, counts)]
-        kept = [torch.full((n,), first, dtype=NUMBERS[dtype]) if k is None else k.reshape(n).to("cpu", NUMBERS[dtype])
+        kept = [torch.full((n,), first, dtype=NUMBERS[dtype], device="cpu") if k is None else k.reshape(n).to("cpu", NUMBERS[dtype])
                 for k, n in zip(kept, counts)]
-        values = torch.cat(kept) if kept else torch.empty(0, dtype=NUMBERS[dtype])
+        values = torch.cat(kept) if kept else on_host([], NUMBERS[dtype])
         part.publish(state, name, values.split(counts), per_line=True)
         return values
 

@@ -17,7 +17,7 @@ from .agreement import facts
 from .binding import Binding
 from .checks import check_memory
 from .private import increment_versions
-from .tensors import gradient_dtype, is_distributed, local, same_layout, type_name
+from .tensors import gradient_dtype, is_distributed, local, on_host, same_layout, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -186,7 +186,7 @@ class Engine(Binding):
             for mesh in self.meshes or (None,):
                 mine = combine([part.sums for part in self.parts if part.key.mesh == mesh], largest)
                 ranks = self.meshes.get(mesh, self.ranks)
-                words = torch.stack([*mine.values(), *(torch.zeros(2 - len(mine), device=ranks.device))])
+                words = torch.stack([*mine.values(), *(torch.zeros(2 - len(mine), dtype=torch.float32, device=ranks.device))])
                 ranks.all_reduce("the all-reduce of the norm", words, largest)
                 each += [dict(zip(mine, words))] if mine else []
             totals = combine(each, largest)
@@ -208,7 +208,7 @@ class Engine(Binding):
     def norm(self) -> Tensor:
         """Returns the norm of the measured gradients, on their device."""
         if not self.parts:
-            return torch.tensor(0.0)
+            return on_host(0.0)
         if self.mode.norm in ("l2", None):
             total = self.parts[0].sums["sum"]
             if total.is_cuda:

@@ -90,7 +90,7 @@ class ExactNorm:
             total = dict(part.sums)
             norm = next((name for name in ("sum", "norm") if name in total), None)
             ranks = engine.ranks_of(part)
-            words = torch.stack(list(total.values())) if total else torch.zeros(0, device=ranks.device)
+            words = torch.stack(list(total.values())) if total else torch.zeros(0, dtype=torch.float32, device=ranks.device)
             shares = self.shares(engine, part)
             mine = self.contribution(part, shares, engine.mode.norm, inverse, largest) if norm else words.new_zeros(0)
             everything = torch.cat([words, mine])
@@ -113,8 +113,8 @@ class ExactNorm:
 
     def contribution(self, part: Part, shares: list[Shared], norm: str | None, inverse: Tensor | None, largest: bool) -> Tensor:
         """Returns this rank's pieces of all parameters, and its elements of cut pieces; zeros elsewhere."""
-        sums = torch.zeros(sum(s.count for s in shares), device=part.device)
-        elements = torch.zeros(sum(sum(s.lengths) for s in shares), device=part.device)
+        sums = torch.zeros(sum(s.count for s in shares), dtype=torch.float32, device=part.device)
+        elements = torch.zeros(sum(sum(s.lengths) for s in shares), dtype=torch.float32, device=part.device)
         at = edge = 0
         for p, s in zip(part.params, shares):
             gradient = local(p.grad) if p.grad is not None and s.own.begin < s.own.end else None

@@ -27,7 +27,7 @@ from .options import (
 )
 from .programs import program
 from .scaler import LossScaler
-from .tensors import cuts_of, is_distributed, local
+from .tensors import cuts_of, is_distributed, local, on_host
 from .weights import Weights
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ class Fused(Weights, torch.optim.Optimizer):
         some = any(p.grad is not None and local(p.grad).any() for g in self.param_groups for p in g["params"])
         ranks = self._find_ranks()
         if ranks is not None:  # a rank alone cannot tell
-            word = torch.tensor(float(some), device=ranks.device)
+            word = torch.tensor(float(some), dtype=torch.float32, device=ranks.device)
             ranks.all_reduce("the look for gradients in a step with lr = 0", word, largest=True)
             some = bool(word)
         return not some
@@ -503,7 +503,7 @@ class Fused(Weights, torch.optim.Optimizer):
         for i, p in zip(ids, params):
             for name, value in loaded["state"].get(i, {}).items():
                 if name == "step":
-                    self.state[p][name] = torch.tensor(float(value), dtype=torch.float32)
+                    self.state[p][name] = on_host(float(value))
                 elif isinstance(value, Tensor):
                     self.state[p][name] = value.detach().to(device=p.device, copy=True)
 

@@ -18,6 +18,7 @@ from .arguments import check_choice, refuse
 from .engine import Engine
 from .optimizers import AdamW
 from .programs import program
+from .tensors import on_host
 
 if TYPE_CHECKING:
     from torch.optim.optimizer import ParamsT
@@ -241,7 +242,7 @@ class FusedAdam(AdamW):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # torch's AdamW looks for a count in the state of each parameter.
-        inside = defaultdict(dict, {p: {**values, "step": torch.tensor(0.0)} if isinstance(values, dict) else values for p, values in state["state"].items()})
+        inside = defaultdict(dict, {p: {**values, "step": on_host(0.0)} if isinstance(values, dict) else values for p, values in state["state"].items()})
         super().__setstate__({**state, "state": inside})
         for values in self.state.values():
             values.pop("step", None)

@@ -36,7 +36,7 @@ class Packed:
     def __init__(self, p: Tensor) -> None:
         self.words = torch.zeros(p.numel() // 8, dtype=torch.int32, device=p.device)
         self.scales = torch.zeros(p.numel() // BLOCK, dtype=torch.float8_e4m3fn, device=p.device)
-        self.of_tensor = torch.ones((), device=p.device)
+        self.of_tensor = torch.ones((), dtype=torch.float32, device=p.device)
         self.version = -1  # of the parameter that this is a copy of
 
     def follow(self, p: Tensor) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .arguments import check_factors
-from .tensors import local
+from .tensors import local, on_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -178,7 +178,7 @@ class Part:
 
     def set_values(self, name: str, kept: Tensor, values: list[float]) -> None:
         """Sets a step's values, even if the state's views of them have been moved to other memory."""
-        kept.copy_(torch.tensor(values, dtype=kept.dtype))
+        kept.copy_(on_host(values, kept.dtype))
         at = 0
         for mine in self.shown_numbers.get(name, ()):
             there = kept[at:at + mine.numel()]

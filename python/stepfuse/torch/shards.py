@@ -126,7 +126,7 @@ class Shards:
             for name, block in self._arrays(own).items():
                 flat = own[name]
                 if block == 1:
-                    flat = torch.empty_strided(p.shape, p.stride(), dtype=flat.dtype).copy_(flat).as_strided((p.numel(),), (1,))
+                    flat = torch.empty_strided(p.shape, p.stride(), dtype=flat.dtype, device=flat.device).copy_(flat).as_strided((p.numel(),), (1,))
                 own[name] = flat[s.offset // block:-(-(s.offset + s.size) // block)].clone()
             if own:
                 state[id(part)] = own

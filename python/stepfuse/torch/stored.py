@@ -22,7 +22,8 @@ from .checks import DTYPES
 from .numbers import from_bits, to_bits
 from .scaler import DLPACK
 from .tensors import (
-    Position, columns_of, first_element, is_dense, is_distributed, like_parameter, local, own_part, rows_are_blocks, same_layout, zeros_like,
+    Position, columns_of, first_element, is_dense, is_distributed, like_parameter, local, on_host, own_part, rows_are_blocks,
+    same_layout, zeros_like,
 )
 
 if TYPE_CHECKING:
@@ -351,8 +352,8 @@ def initial_scales(mode: str, p: Tensor) -> Tensor:
         made = torch.full((-(-(local(p) if is_own else p).numel() // COPY_BLOCK),), ONE, dtype=torch.uint8, device=p.device)
         return like_parameter(p, made, COPY_BLOCK) if is_own else made
     if COPY_SCALES[mode] == "number":
-        return torch.ones((), device=p.device)
-    return shape_scales(torch.ones([-(-n // SIDE) for n in matrix_shape(p)], device=p.device), p)
+        return torch.ones((), dtype=torch.float32, device=p.device)
+    return shape_scales(torch.ones([-(-n // SIDE) for n in matrix_shape(p)], dtype=torch.float32, device=p.device), p)
 
 
 def is_alike(a: Tensor, b: Tensor) -> bool:
@@ -485,7 +486,7 @@ def quantize_into(state: dict[str, Any], p: Tensor, values: Tensor, mode: str) -
     codes, scales = made[f".{form}.weight"], made.get(f".{form}.weight_scale")
     local(p).copy_(own_part(p, codes) if is_distributed(p) and not has_own_scales(p, mode) else codes)
     kept = local(state[scales_name(mode)])
-    kept.copy_(torch.tensor(states["copy_scale_inv"]) if scales is None else shape_scales(scales, values).reshape(kept.shape))
+    kept.copy_(on_host(states["copy_scale_inv"]) if scales is None else shape_scales(scales, values).reshape(kept.shape))
     return states
 
 
@@ -502,8 +503,8 @@ def start_from(known: dict[Tensor, Tensor], state: dict[str, Any], p: Tensor, mo
     states = quantize_into(state, p, values, mode)
     state["master"] = like_parameter(p, own_values(p, values).clone()) if is_distributed(p) else dense_like(p).copy_(values)
     if mode == "delayed":
-        state["copy_scale"] = torch.tensor(states["copy_scale"])
-        state["amax_history"] = torch.zeros(PAST)
+        state["copy_scale"] = on_host(states["copy_scale"])
+        state["amax_history"] = on_host([0.0] * PAST)
         state["amax_history"][0] = states["amax_1"]
 
 
@@ -542,7 +543,7 @@ def bind_scales(part: Part, state: dict[Tensor, dict[str, Any]]) -> None:
     now = {"copy_scale_inv": torch.stack(inverses).cpu()}
     if "copy_scale" in part.states:
         scales = now["copy_scale"] = torch.stack([s.get("copy_scale", 1 / s["copy_scale_inv"]).cpu().float() for s in mine])
-        history = torch.stack([s.get("amax_history", torch.zeros(PAST)).cpu().float() for s in mine])
+        history = torch.stack([s.get("amax_history", on_host([0.0] * PAST)).cpu().float() for s in mine])
         now.update((f"amax_{age + 1}", history[:, age]) for age in range(PAST))
         for s, scale, past in zip(mine, scales, history):
             s.update(copy_scale=scale, amax_history=past)

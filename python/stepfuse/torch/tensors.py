@@ -15,6 +15,11 @@ def type_name(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}"
 
 
+def on_host(values: Any, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Returns a tensor in the host's memory, whatever torch's default device and dtype are."""
+    return torch.tensor(values, dtype=dtype, device="cpu")
+
+
 DRAWN_TOGETHER = 4  # elements whose random bits are one result of the generator
 
 

@@ -43,7 +43,7 @@ def _tensor_of(form: str, parts: dict[str, torch.Tensor], shape: torch.Size) -> 
     if form == "fp8":
         return subclass_fp8.OptimStateFp8(parts["code"].contiguous().clone(), scale)
     module = subclass_8bit if form in ("dyn8", "dyn8u") else subclass_4bit
-    table = torch.tensor(module.get_qmap_signed() if signed else module.get_qmap_unsigned(), device=scale.device)
+    table = torch.tensor(module.get_qmap_signed() if signed else module.get_qmap_unsigned(), dtype=torch.float32, device=scale.device)
     if module is subclass_8bit:
         return module.OptimState8bit(parts["code"].contiguous().clone(), scale, table, signed)
     codes = torch.stack([parts[part].view(torch.uint8).view(-1, 4) for part in ("first", "second")], 1).flatten()
@@ -96,7 +96,7 @@ def to_torchao(state_dict: dict[str, Any], params: Sequence[torch.Tensor] = ()) 
                                      f"multiple of its block size {BLOCKS[form]}: keep it in f32 by a group of its own with moments='f32'")
                 made[moment] = _tensor_of(form, parts, shape)
     # Its optimizers need a learning rate that is a tensor.
-    groups = [{**{k: v for k, v in g.items() if k not in KEPT}, "lr": torch.as_tensor(g["lr"], dtype=torch.float32)}
+    groups = [{**{k: v for k, v in g.items() if k not in KEPT}, "lr": torch.as_tensor(g["lr"], dtype=torch.float32, device="cpu")}
               for g in state_dict["param_groups"]]
     return {**state_dict, "state": state, "param_groups": groups}
 

@@ -1,0 +1,102 @@
+"""The step on a real GPU, called by XLA: the CPU's bits. Skipped unless STEPFUSE_TEST_DEVICE=cuda, for a JAX with CUDA."""
+
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import stepfuse.jax
+
+if os.environ.get("STEPFUSE_TEST_DEVICE") != "cuda":
+    pytest.skip("skipped: set STEPFUSE_TEST_DEVICE=cuda where JAX sees a GPU", allow_module_level=True)
+
+SHAPES = {"kernel": (40, 30), "bias": (30,), "scale": (), "table": (100300,), "none": (0, 3)}
+STEPS = 4
+KINDS = {
+    "adamw with a schedule": ({"lr": lambda n: 0.1 / (n + 1), "max_norm": 1.0}, np.float32),
+    "fp8": ({"moments": "fp8", "moments_min": 1, "max_norm": lambda n: 1.0 + n}, np.float32),
+    "stochastic": ({"weight_rounding": "stochastic", "seed": 5, "lr": 0.01}, jnp.bfloat16),
+    "zclip": ({"clip": "zclip", "lr": 0.01}, np.float32),
+    "monitor": ({"options": ["monitor"], "max_norm": 1.0}, np.float32),
+    "remainder": ({"master": "remainder", "moments": "int8", "moments_min": 1}, jnp.bfloat16),
+    "store": ({"store": {"exp_avg": "int8"}, "max_norm": 1.0}, np.float32),
+}
+
+
+def make_arrays(seed, device, dtype=np.float32, scale=1.0):
+    rng = np.random.default_rng(seed)
+    return {name: jax.device_put(np.asarray(scale * rng.standard_normal(shape), dtype), device) for name, shape in SHAPES.items()}
+
+
+def bits(tree):
+    return [(jax.tree_util.keystr(path), np.asarray(leaf).tobytes()) for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]]
+
+
+def run(tx, platform, dtype, scale, poison):
+    """All steps under jit with donation; the bits after each."""
+    device = jax.devices(platform)[0]
+    found = []
+    with jax.default_device(device):
+        params = make_arrays(0, device, dtype)
+        state = jax.jit(tx.init)(params)
+        step = jax.jit(tx.step, donate_argnums=(0, 1))
+        for i in range(STEPS):
+            grads = make_arrays(i + 1, device, dtype, scale)
+            if i == poison:
+                grads["table"] = grads["table"].at[7].set(np.inf)
+            params, state = step(params, state, grads)
+            assert {d.platform for leaf in jax.tree.leaves(params) for d in leaf.devices()} == {device.platform}
+            found.append((bits(params), bits(state)))
+    return found
+
+
+def check(tx, dtype=np.float32, scale=1.0, poison=None):
+    for i, (gpu, cpu) in enumerate(zip(run(tx, "cuda", dtype, scale, poison), run(tx, "cpu", dtype, scale, poison))):
+        for a, b in zip(gpu, cpu):
+            differing = [name for (name, x), (_, y) in zip(a, b) if x != y]
+            assert a == b, f"step {i}: {differing}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bits_of_the_cpu(kind):
+    keywords, dtype = KINDS[kind]
+    check(stepfuse.jax.adamw(**keywords), dtype)
+
+
+@pytest.mark.parametrize("name", ["lion", "sgd", "lamb", "adafactor", "muon_update"])
+def test_other_optimizers(name):
+    if name not in stepfuse._core.recipes():
+        pytest.skip(f"skipped: there is no {name}")
+    check(stepfuse.jax.optimizer(name, lr=0.01))
+
+
+def test_a_loss_scale_skips_a_step_with_inf():
+    scaling = stepfuse.jax.LossScale(init_scale=8.0, growth_interval=2)
+    check(stepfuse.jax.adamw(lr=0.01, max_norm=1.0, master=True, loss_scale=scaling), np.float16, scale=8.0, poison=1)
+
+
+def test_a_training_loop_on_the_gpu():
+    """Gradients and step in one jitted function."""
+    device = jax.devices("cuda")[0]
+    with jax.default_device(device):
+        x = jax.random.normal(jax.random.key(0), (512, 32))
+        y = jax.random.normal(jax.random.key(1), (512, 8))
+        params = {"a": 0.1 * jax.random.normal(jax.random.key(2), (32, 128)), "b": 0.1 * jax.random.normal(jax.random.key(3), (128, 8))}
+        tx = stepfuse.jax.adamw(lr=3e-3, max_norm=1.0)
+        state = tx.init(params)
+
+        def loss(params):
+            return jnp.mean((jnp.tanh(x @ params["a"]) @ params["b"] - y) ** 2)
+
+        @jax.jit
+        def train(params, state):
+            value, grads = jax.value_and_grad(loss)(params)
+            return *tx.step(params, state, grads), value
+
+        losses = []
+        for _ in range(60):
+            params, state, value = train(params, state)
+            losses.append(float(value))
+    assert losses[-1] < 0.6 * losses[0]
