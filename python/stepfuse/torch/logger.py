@@ -110,6 +110,8 @@ class StepLogger:
     def __init__(self, optimizer: Fused | ZeroRedundancyOptimizer | Mapping[str, Fused], to: Any = None, *, every: int = 10, layers: bool | Callable[[str], str] = False,
                  prefix: str = "optimizer/") -> None:
         named = optimizer if isinstance(optimizer, Mapping) else {"": optimizer}
+        if not named:
+            raise ValueError("optimizer: expected an optimizer of stepfuse.torch, or several by name; got none")
         for one in named.values():
             if not hasattr(one, "layer_stats"):
                 raise TypeError(f"optimizer: expected optimizers of stepfuse.torch; got {type(one).__name__}")
