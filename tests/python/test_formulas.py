@@ -307,9 +307,9 @@ def test_examples_of_the_page(page):
     assert programs
     for code in programs:
         torch.manual_seed(7)
-        names = {"torch": torch, "stepfuse": stepfuse, "model": torch.nn.Linear(8, 1), "batches": range(50),
-                 "x": torch.randn(32, 8)}
+        names = {"torch": torch, "stepfuse": stepfuse, "model": torch.nn.Linear(8, 1), "x": torch.randn(32, 8)}
         names["y"] = names["x"].sum(1, keepdim=True)
+        names["batches"] = [(names["x"], names["y"])] * 50
         first = (names["model"](names["x"]) - names["y"]).square().mean()
         exec(code, names)
         assert names["loss"] < 0.5 * first

@@ -223,3 +223,6 @@ def test_refused_with_what_to_change():
     p = parameters(torch.float8_e4m3fn, ((4, 40),))[0]
     with pytest.raises(ValueError, match="is not an MX tensor"):
         AdamW([p], copy_scale="mx").quantized(p)
+    p = parameters(shapes=((4, 64),))[0]
+    with pytest.raises(ValueError, match="is its own master, and has no scale: quantized"):
+        AdamW([p], copy_scale="nvfp4").copy_scale_inv(p)

@@ -96,6 +96,7 @@ class StepLogger:
         prefix: of all names.
 
     With DTensors and layer_norms= or check_updates=, make and call it on all ranks, with to=None on those that do not write.
+    It raises TypeError for an optimizer of a different package, and for a `to` that it cannot write to; without optimizers ValueError.
 
     Example:
         >>> optimizer = stepfuse.torch.AdamW(model.named_parameters(), max_norm=1.0, layer_norms=True)
