@@ -6,9 +6,9 @@
 #
 # STEPFUSE_SOURCES=DIR  has the sources of fmt and oneTBB, as DIR/fmt and DIR/TBB; else CMake fetches them with git.
 #
-# The wheel needs glibc 2.28 (manylinux_2_28). Where neither these sources nor zig can be had, it contains the system's
-# libraries and needs the glibc of this machine; its tag says which. Exit code 3, and the reason, where LLVM's archives
-# or auditwheel cannot be had.
+# The wheel is linked for glibc 2.28. It calls no function that is newer than 2.27, so auditwheel's tag is
+# manylinux_2_27. Where neither these sources nor zig can be had, it contains the system's libraries and needs the glibc
+# of this machine; its tag says which. Exit code 3, and the reason, where LLVM's archives or auditwheel cannot be had.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case ${1:?a folder to work in} in -h | --help) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;; esac

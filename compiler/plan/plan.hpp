@@ -95,7 +95,8 @@ struct Reduction {
   // are combined in the results themselves.
   std::optional<Granularity> partials = per::piece;
   uint32_t partition = 0;  // of abi::Context::parts
-  // It reduces elements in the first phase and depends on no other reduction, so ranks may exchange it.
+  // It reduces elements in the first phase and depends on no other reduction. So ranks may exchange it, if it
+  // has one value per step, group or tensor.
   bool first_level = false;
   friend bool operator==(const Reduction&, const Reduction&) = default;
 };

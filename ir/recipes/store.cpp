@@ -52,12 +52,19 @@ std::optional<T> value_of(std::string_view word,
   return {};
 }
 
+// Returns the scale of that name. It has the list's own text, because the caller's may end earlier.
+std::optional<CopyScale> find_scale(std::string_view name) {
+  for (std::string_view known : list_copy_formats()) {
+    if (known == name) return CopyScale(known);
+  }
+  return {};
+}
+
 // "mxfp8": scaled copies of f32 masters, in the format's first type.
 bool set_copies(RecipeOptions& o, std::string_view form) {
-  std::vector<std::string_view> scales = list_copy_formats();
-  auto scale = std::find(scales.begin(), scales.end(), form);
-  if (scale == scales.end()) return false;
-  o.copy_scale = CopyScale(*scale);
+  std::optional<CopyScale> scale = find_scale(form);
+  if (!scale) return false;
+  o.copy_scale = *scale;
   o.master = Master::f32;
   if (!copy_types(form).empty()) o.model = DType::f8e4m3;
   return true;
@@ -93,16 +100,14 @@ void set_weight(RecipeOptions& o, std::string_view form, std::string_view entry)
       rule, {{"", nearest}, {"nearest", nearest}, {"stochastic", stochastic}, {"kahan", kahan}});
   if (rounding && (!master || !rule.empty())) o.weight_rounding = rounding;
   if (rounding) return;
-  std::vector<std::string_view> scales = list_copy_formats();
-  scales.insert(scales.begin(), "delayed");
-  auto scale = std::find(scales.begin(), scales.end(), rule);
-  if (scale == scales.end()) {
+  std::optional<CopyScale> scale = find_scale(rule);
+  if (!scale) {
     refuse(entry,
            fmt::format(
                "behind ':' goes nearest, stochastic or kahan, or the scale of 8-bit copies: {}",
-               fmt::join(scales, ", ")));
+               fmt::join(list_copy_formats(), ", ")));
   }
-  o.copy_scale = CopyScale(*scale);
+  o.copy_scale = *scale;
   if (!master) o.master = Master::f32;
 }
 

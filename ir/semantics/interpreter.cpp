@@ -351,8 +351,10 @@ class Interpreter {
   void draw(size_t t, const Inst& inst, uint64_t position, int n, uint32_t* out) const {
     auto operand = [&](size_t i) { return uniform_here(inst.operands[i], t); };
     RandomKey key{operand(0).raw, operand(1).raw, operand(2).u32(), data_.tensors[t].id};
+    constexpr uint64_t kTogether = kDrawnTogether;
     for (uint64_t i = 0; i < static_cast<uint64_t>(n); ++i) {
-      out[i] = random_block(key, (position + i) / 4)[(position + i) % 4];
+      uint64_t at = position + i;
+      out[i] = random_block(key, at / kTogether)[at % kTogether];
     }
   }
 

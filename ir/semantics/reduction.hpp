@@ -1,7 +1,7 @@
 // The canonical reduction order, the only one. Knows only std and the op semantics.
 //
-// A piece is 16,384 consecutive elements of one tensor, counted from element 0 of the full tensor. In a
-// step with per-row values it is counted from the start of a row. A piece has 2,048 lanes, and element i
+// A piece is 16,384 consecutive elements of one tensor or shard, counted from its first element. In a step
+// with values of rows, columns or squares it is counted from the start of a row. A piece has 2,048 lanes, and element i
 // belongs to lane i mod 2,048. A lane starts at the identity and combines its elements in ascending order.
 // Lanes are folded by combining lane l+d into lane l for d = 1024, 512, … 1. The results of pieces,
 // numbered through all tensors in bound order, are folded by the same routine as if they were elements,
@@ -10,8 +10,8 @@
 // A column combines its elements strip by strip. A strip is 64 rows, counted from row 0 of the tensor,
 // combined in ascending order from the identity. The strips' results are folded as those of pieces are.
 //
-// A square folds its part of each row as a block of kSquareSide elements, and combines these results in
-// ascending order of rows, from the identity.
+// A square folds its part of each row as a block of as many elements as the square has columns. It combines
+// these results in ascending order of rows, from the identity.
 #pragma once
 
 #include <algorithm>

@@ -119,18 +119,16 @@ PyObject* program_rule_for(PyObject* self, PyObject* args) {
 }
 
 PyMethodDef program_methods[] = {
-    {"text", program_text, METH_NOARGS, "The step's text, in the language."},
+    {"text", program_text, METH_NOARGS, "Returns the step's text, in the language."},
     {"buffers", program_buffers, METH_NOARGS,
      "Returns for each buffer: the index of the buffer that it starts as a copy of, or -1; its "
-     "storage type, or '' with several; the number of elements of a row that share a value; "
-     "whether it is "
-     "only "
-     "an output; the least number of elements of a tensor that has it, and the first number again "
-     "of one that has not; and the number of rows that share a value."},
+     "storage type, or '' if there are several; the number of elements of a row that share a "
+     "value; whether it is only an output; the least number of elements of a tensor that has it; "
+     "the least number from which tensors lack it again; and the number of rows that share a "
+     "value."},
     {"states", program_states, METH_NOARGS,
-     "Returns for each state: its type, its granularity (0: one per step, 1: per group, 2: per "
-     "tensor), "
-     "whether it is a report or shared, and the bits of its first value."},
+     "Returns for each state: its type, its granularity (0: per step, 1: per group, 2: per "
+     "tensor), whether it is a report or shared, and the bits of its first value."},
     {"args", program_args, METH_NOARGS,
      "Returns the default of each argument, or None, in the order of their indices."},
     {"rule_for", program_rule_for, METH_VARARGS,
@@ -260,10 +258,11 @@ PyMethodDef functions[] = {
     {}};
 
 PyMethodDef scaler_methods[] = {
-    {"read", scaler_read, METH_O, "A state by name; waits for the device."},
-    {"write", scaler_write, METH_VARARGS, "Sets a state by name."},
+    {"read", scaler_read, METH_O, "read(name): returns a state; waits for the device."},
+    {"write", scaler_write, METH_VARARGS, "write(name, value): sets a state."},
     {"tensor", scaler_tensor, METH_VARARGS,
-     "The scale on its device as a DLPack capsule, once a step is made with the scaler."},
+     "tensor(DLPack's device type, device): returns the scale on its device as a DLPack capsule, "
+     "once a step is made with the scaler."},
     {}};
 PyType_Slot scaler_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(scaler_new)},

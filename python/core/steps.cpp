@@ -336,16 +336,22 @@ PyObject* step_numbers(PyObject* self, PyObject* args) {
   });
 }
 
-// Fills in the reports of the newest finished step. Returns false if there is none.
-bool read_stats(const Step& step, bool wait, stepfuse_stream stream) {
+// Returns the reports of the newest finished step, or null if there is none. The arguments are those of
+// stats() and lists(), and `format` parses them.
+const stepfuse_stats* newest(PyObject* self, PyObject* args, const char* format) {
+  int wait = 0;
+  PyObject* stream = nullptr;
+  if (PyArg_ParseTuple(args, format, &wait, &stream) == 0) throw Raised();
+  const Step& step = self_of<Step>(self);
+  stepfuse_stream handle = to_address(stream);
   stepfuse_stats* stats = step.stats.get();
   int32_t found = 0;
-  if (wait) {
-    check_unlocked([&] { return stepfuse_step_stats(step.handle.get(), stream, stats, &found); });
+  if (wait != 0) {
+    check_unlocked([&] { return stepfuse_step_stats(step.handle.get(), handle, stats, &found); });
   } else {
     check(stepfuse_step_latest(step.handle.get(), stats, &found));
   }
-  return found != 0;
+  return found != 0 ? stats : nullptr;
 }
 
 Ref numbers_of(const stepfuse_stats* stats) {
@@ -359,38 +365,33 @@ Ref numbers_of(const stepfuse_stats* stats) {
   return result;
 }
 
+Ref lists_of(const stepfuse_stats* stats) {
+  Ref result = checked(PyDict_New());
+  for (size_t i = 0; i < stepfuse_stats_list_count(stats); ++i) {
+    const char* name = stepfuse_stats_list_name(stats, i);
+    const double* values = nullptr;
+    size_t count = 0;
+    check(stepfuse_stats_list(stats, name, &values, &count));
+    Ref list = checked(PyList_New(0));
+    for (size_t v = 0; v < count; ++v) {
+      checked(PyList_Append(list.get(), checked(PyFloat_FromDouble(values[v])).get()));
+    }
+    checked(PyDict_SetItemString(result.get(), name, list.get()));
+  }
+  return result;
+}
+
 PyObject* step_stats(PyObject* self, PyObject* args) {
   return guarded([&] {
-    int wait = 0;
-    PyObject* stream = nullptr;
-    if (PyArg_ParseTuple(args, "pO:stats", &wait, &stream) == 0) throw Raised();
-    const Step& step = self_of<Step>(self);
-    if (!read_stats(step, wait != 0, to_address(stream))) return none();
-    return numbers_of(step.stats.get());
+    const stepfuse_stats* stats = newest(self, args, "pO:stats");
+    return stats != nullptr ? numbers_of(stats) : none();
   });
 }
 
 PyObject* step_lists(PyObject* self, PyObject* args) {
   return guarded([&] {
-    int wait = 0;
-    PyObject* stream = nullptr;
-    if (PyArg_ParseTuple(args, "pO:lists", &wait, &stream) == 0) throw Raised();
-    const Step& step = self_of<Step>(self);
-    if (!read_stats(step, wait != 0, to_address(stream))) return none();
-    const stepfuse_stats* stats = step.stats.get();
-    Ref result = checked(PyDict_New());
-    for (size_t i = 0; i < stepfuse_stats_list_count(stats); ++i) {
-      const char* name = stepfuse_stats_list_name(stats, i);
-      const double* values = nullptr;
-      size_t count = 0;
-      check(stepfuse_stats_list(stats, name, &values, &count));
-      Ref list = checked(PyList_New(0));
-      for (size_t v = 0; v < count; ++v) {
-        checked(PyList_Append(list.get(), checked(PyFloat_FromDouble(values[v])).get()));
-      }
-      checked(PyDict_SetItemString(result.get(), name, list.get()));
-    }
-    return result;
+    const stepfuse_stats* stats = newest(self, args, "pO:lists");
+    return stats != nullptr ? lists_of(stats) : none();
   });
 }
 

@@ -99,6 +99,12 @@ void share_partials(const Step& step, Collectives& ranks, Stream stream) {
   Partials partials = step.partials();
   if (partials.all.empty()) return;
   for (const Partial& p : partials.all) {
+    if (p.name.starts_with("layer_")) {
+      refuse(
+          fmt::format("'{}' belongs to a report per tensor, and tensors may differ between ranks: "
+                      "make the recipe without layer_norms and check_updates",
+                      p.name));
+    }
     if (p.dtype == DType::f32 && (p.op == Reduction::add || p.op == Reduction::max)) continue;
     refuse(fmt::format("'{}' is neither a sum nor a maximum of f32, which ranks exchange: {}",
                        p.name,

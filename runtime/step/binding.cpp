@@ -112,15 +112,20 @@ ArrayShape Binding::shape(std::string_view buffer, size_t tensor) const {
     throw Error(ErrorKind::bind,
                 fmt::format("tensor {} does not exist: the layout has {}", tensor, layout_.size()));
   }
-  if (is_absent(tensor, b)) return {.dtype = program_.buffers[b].dtypes.first()};
+  return shape_of(b, tensor);
+}
+
+ArrayShape Binding::shape_of(size_t buffer, size_t tensor) const {
+  const Buffer& b = program_.buffers[buffer];
+  if (is_absent(tensor, buffer)) return {.dtype = b.dtypes.first()};
   const TensorSpec& spec = layout_.tensors()[tensor];
-  return {tables_.dtype(tensor, b), program_.buffers[b].count(spec.elements, spec.column_count())};
+  return {tables_.dtype(tensor, buffer), b.count(spec.elements, spec.column_count())};
 }
 
 // A null array is left to check_pointer() and run(), which know whether the tensor may have none.
 void Binding::check_array(size_t tensor, size_t buffer, const Array& array) const {
   if (array.data() == nullptr || is_absent(tensor, buffer)) return;
-  ArrayShape expected = shape(program_.buffers[buffer].name, tensor);
+  ArrayShape expected = shape_of(buffer, tensor);
   bool same = array.elements() == expected.elements && array.dtypes().contains(expected.dtype);
   if (same) return;
   throw Error(

@@ -62,6 +62,7 @@ class Binding {
     uint32_t buffer = 0;
   };
   int find(std::string_view buffer) const;
+  ArrayShape shape_of(size_t buffer, size_t tensor) const;
   void check_array(size_t tensor, size_t buffer, const Array& array) const;
   std::string describe(const Range& r) const;
   Range range(size_t tensor, size_t buffer, void* pointer) const;

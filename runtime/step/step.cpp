@@ -97,7 +97,7 @@ double StepStats::at(std::string_view wanted) const {
   if (const std::vector<double>* list = find_list(wanted)) {
     throw Error(ErrorKind::usage,
                 fmt::format("'{}' is reported for each of {} groups or tensors: name one, as in "
-                            "at(\"{}\", Group{{0}})",
+                            "at(\"{}\", Group{{0}}) or Tensor{{0}}",
                             wanted, list->size(), wanted));
   }
   std::string known;
@@ -111,8 +111,10 @@ double StepStats::at(std::string_view wanted) const {
 double StepStats::at(std::string_view wanted, Member chosen) const {
   const std::vector<double>* list = find_list(wanted);
   if (list == nullptr) return at(wanted);
-  auto member = static_cast<size_t>(chosen.index());
-  if (member < list->size()) return (*list)[member];
+  int64_t member = chosen.index();
+  if (member >= 0 && member < static_cast<int64_t>(list->size())) {
+    return (*list)[static_cast<size_t>(member)];
+  }
   throw Error(ErrorKind::usage,
               fmt::format("'{}' is reported for {} groups or tensors; there is no {}", wanted,
                           list->size(), member));

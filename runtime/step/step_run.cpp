@@ -170,7 +170,7 @@ Partials Step::Impl::partials() const {
                        .offset = w.results[i] - w.partials_at,
                        .pieces = plan->block->base() + w.slots[i],
                        .piece_count = plan->tables.chunks.size(),
-                       .pipeline = r.value < optimizer && !splits_tensor(r.to)});
+                       .pipeline = r.value < optimizer});
   }
   return out;
 }

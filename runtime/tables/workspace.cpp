@@ -8,12 +8,16 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
+// Whether ranks may exchange the reduction's result. A result per row, column or tile is whole on the rank that
+// has these elements, and values at the same position of two ranks are unrelated.
+bool is_exchanged(const plan::Reduction& r) { return r.first_level && !splits_tensor(r.to); }
+
 // Places the values that ranks exchange between phases in one block, without gaps between values of one
 // type.
 void place_partials(const KernelPlan& kernels, const StepTables& tables, WorkspacePlan& plan) {
   auto is_f32 = [&](size_t i) { return kernels.reductions[i].dtype == DType::f32; };
   for (size_t i = 0; i < kernels.reductions.size(); ++i) {
-    if (kernels.reductions[i].first_level) plan.partials.push_back(i);
+    if (is_exchanged(kernels.reductions[i])) plan.partials.push_back(i);
   }
   std::stable_sort(plan.partials.begin(), plan.partials.end(),
                    [&](size_t a, size_t b) { return is_f32(a) > is_f32(b); });
@@ -72,7 +76,7 @@ WorkspacePlan plan_workspace(const KernelPlan& kernels, const StepTables& tables
   }
   for (size_t i = 0; i < kernels.reductions.size(); ++i) {
     const plan::Reduction& r = kernels.reductions[i];
-    if (!r.first_level) plan.results[i] = take(member_count(r.to, tables) * size_of(r.dtype));
+    if (!is_exchanged(r)) plan.results[i] = take(member_count(r.to, tables) * size_of(r.dtype));
   }
   place_partials(kernels, tables, plan);
   plan.scalars = take(kernels.values.size() * sizeof(uint64_t));

@@ -16,8 +16,8 @@ struct WorkspacePlan {
   std::vector<size_t>
       slots;  // [reduction] one value per chunk, or per member of its operand's granularity
   std::vector<size_t> results;  // [reduction] one value per member of its granularity
-  // The first-level reductions over elements, in the order of their results in the block: first those of
-  // f32.
+  // The first-level reductions over elements to values per step, group or tensor. They are in the order of
+  // their results in the block: first those of f32.
   std::vector<size_t> partials;
   size_t partials_at = 0;
   size_t partials_bytes = 0;

@@ -200,7 +200,7 @@ def calls(optimizer):
     return len(found)
 
 
-def counted(rank, world):
+def counted_calls(rank, world):
     mesh = init_device_mesh("cpu", (1,))
     for kw in ({}, {"max_norm": 0.5}):
         counts = set()
@@ -217,4 +217,4 @@ def counted(rank, world):
 
 
 def test_a_step_calls_python_as_often_for_many_dtensors_as_for_few_plain_tensors():
-    assert all(good(run(1, counted)))
+    assert all(good(run(1, counted_calls)))

@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
-from stepfuse.torch import AdamW
+from stepfuse.torch import AdamW, ScheduleFreeAdamW
 
 pytestmark = pytest.mark.skipif(not WIDE, reason="8-bit parameters have gradients in f32 from torch 2.10 on")
 
@@ -144,6 +144,31 @@ def set_and_shown(rank, world, way):
 @pytest.mark.parametrize("way", HOWS)
 def test_weights_that_are_set_or_averaged(way):
     assert all(good(run(2, set_and_shown, way)))
+
+
+def moved(rank, world, way):
+    """What ScheduleFree's eval() and train() leave, and the steps after them."""
+    mesh = init_device_mesh("cpu", (world,)) if world > 1 else None
+    placements = [Shard(0)] if world > 1 else []
+    params, _ = made(way, mesh, placements)
+    optimizer = ScheduleFreeAdamW(params, lr=0.05, copy_scale=way)
+    found = []
+    for steps in ((0, 1), (3,)):  # the average of one step is that step
+        train(params, optimizer, steps, mesh, placements)
+        for move in (optimizer.eval, optimizer.train):
+            move()
+            found.append(everything(params, optimizer))
+    return found
+
+
+@pytest.mark.parametrize("way", HOWS)
+def test_schedule_free_moves_as_in_one_process(way):
+    expected = good(run(1, moved, way))[0]
+    for i, alone in enumerate(expected):
+        assert i == 0 or not all(torch.equal(mine["weight"], before["weight"]) for mine, before in zip(alone, expected[i - 1])), "nothing moved"
+    for found in good(run(3, moved, way)):
+        for i, (mine, alone) in enumerate(zip(found, expected, strict=True)):
+            check(mine, alone, way, i)
 
 
 class Scaled(nn.Module):

@@ -123,6 +123,47 @@ def sharded(rank, world, placements):
     return optimizer.layer_stats(), StepLogger(optimizer, every=1, layers=True).log()
 
 
+def several_meshes(rank, world):
+    """Parameters on all ranks, and on two of them; nothing else needs the meshes."""
+    everybody, pairs = init_device_mesh("cpu", (world,)), init_device_mesh("cpu", (2, world // 2), mesh_dim_names=("pair", "within"))["within"]
+    meshes = [everybody, pairs, everybody]
+    params = [(name, torch.nn.Parameter(distribute_tensor(w, mesh, [Shard(0)]))) for name, w, mesh in zip(NAMES, tensors(0), meshes)]
+    optimizer = AdamW(params, lr=0.01, **BOTH)
+    for (_, p), g, mesh in zip(params, tensors(1), meshes):
+        p.grad = distribute_tensor(g, mesh, [Shard(0)])
+    optimizer.step()
+    return optimizer.layer_stats()
+
+
+def test_of_parameters_on_several_meshes():
+    params = named()
+    optimizer = AdamW(params, lr=0.01, **BOTH)
+    for (_, p), g in zip(params, tensors(1)):
+        p.grad = g
+    optimizer.step()
+    expected = optimizer.layer_stats()
+    for reports in good(run(4, several_meshes)):
+        assert reports.keys() == expected.keys()
+        for name in NAMES:
+            assert reports[name] == pytest.approx(expected[name], rel=1e-4)
+
+
+def shards_of_a_formula(rank, world):
+    mesh = init_device_mesh("cpu", (world,))
+    params = [(name, torch.nn.Parameter(distribute_tensor(w, mesh, [Shard(0)]))) for name, w in zip(NAMES, tensors(0))]
+    optimizer = LAMB(params, layer_norms=True)
+    for (_, p), g in zip(params, tensors(1)):
+        p.grad = distribute_tensor(g, mesh, [Shard(0)])
+    optimizer.step()
+    return optimizer.layer_stats()
+
+
+def test_what_a_formula_reports_is_left_out_of_shards():
+    """Only the rank that had the whole parameter knows it."""
+    for reports in good(run(2, shards_of_a_formula)):
+        assert all("trust_ratio" not in report and report["update_norm"] > 0 for report in reports.values())
+
+
 def zero(rank, world):
     params = [p for _, p in named()]
     optimizer = ZeroRedundancyOptimizer(params, AdamW, lr=0.01, max_norm=1.0, **BOTH)
@@ -201,6 +242,8 @@ def test_several_optimizers_and_a_wrong_one():
     assert metrics["optimizer/a/update_ratio"] == metrics["optimizer/b/update_ratio"]
     with pytest.raises(TypeError, match="expected optimizers of stepfuse.torch; got AdamW"):
         StepLogger(torch.optim.AdamW([torch.nn.Parameter(torch.ones(2))]))
+    with pytest.raises(ValueError, match="several by name; got none"):
+        StepLogger({})
     with pytest.raises(TypeError, match="expected a SummaryWriter"):
         StepLogger(first, 3)
 

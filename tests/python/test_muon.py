@@ -169,6 +169,36 @@ def test_normalized_updates_have_norm_1():
         torch.testing.assert_close(made, wanted, rtol=2**-7, atol=0)
 
 
+def by_svd(matrices):
+    """As torch.linalg.svd does, it refuses what is not finite."""
+    assert matrices.isfinite().all()
+    left, _, right = torch.linalg.svd(matrices.float(), full_matrices=False)
+    return (left @ right).to(matrices.dtype)
+
+
+def test_a_function_of_the_users_survives_pickles_and_skipped_steps():
+    torch.manual_seed(6)
+    start = [torch.randn(s) for s in ((12, 8), (12, 8), (5, 9))]
+    optimizers = []
+    for interrupts in (False, True):
+        params = [torch.nn.Parameter(w.clone()) for w in start]
+        optimizer = Muon(params, lr=0.02, skip_nonfinite=True, orthogonalize=by_svd)
+        for step in range(4):
+            draw = torch.Generator().manual_seed(step)
+            for p in params:
+                p.grad = torch.randn(p.shape, generator=draw)
+            before = [p.detach().clone() for p in params]
+            if step == 1:
+                params[1].grad[0, 0] = float("nan")
+            optimizer.step()
+            assert all(torch.equal(p, q) for p, q in zip(params, before)) == (step == 1)
+            if interrupts:
+                optimizer = pickle.loads(pickle.dumps(optimizer))
+                params = optimizer.param_groups[0]["params"]
+        optimizers.append(optimizer)
+    assert all(torch.equal(p, q) for p, q in zip(*(o.param_groups[0]["params"] for o in optimizers)))
+
+
 def test_what_is_refused():
     with pytest.raises(ValueError, match="only supports 2D parameters"):
         Muon([torch.nn.Parameter(torch.randn(3))])

@@ -103,6 +103,48 @@ def test_four_bits_follow_what_is_written():
     assert is_copy(params[0].detach(), optimizer.quantized(params[0], plain=True))
 
 
+@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize("way", ("mxfp8", *FOURS))
+def test_a_skipped_step_keeps_what_is_written(way, asks):
+    """Also if somebody asks for the copy between the write and the step."""
+    is_eight = way in EIGHTS
+    p, other = parameters(torch.float8_e4m3fn if is_eight else torch.float32, ((32, 64), (48, 32)))
+    optimizer = AdamW([p, other], lr=0.02, copy_scale=way, skip_nonfinite=True)
+    train(optimizer, range(2))
+    beside = [bits(t) for t in optimizer.quantized(other, plain=True) if t is not None]
+    with torch.no_grad():
+        p.copy_((torch.arange(32 * 64).view(32, 64) % 15 - 7.0) * 32)
+    written = bits(p)
+    if asks:
+        optimizer.quantized(p, plain=True)
+    gradients([p, other], 2)
+    p.grad.view(-1)[5] = float("nan")
+    optimizer.step()
+    assert optimizer.last_step_skipped and torch.equal(bits(p), written)
+    arrays = optimizer.quantized(p, plain=True)
+    if is_eight:
+        state = optimizer.state[p]
+        assert torch.equal(bits((state["master"] / stored.factors_of(p.detach(), state["weight_scale"])).to(p.dtype)), written)
+    else:
+        assert arrays.tensor_scale == p.detach().abs().max() / (448 * 6)
+        assert is_copy(p.detach(), arrays)
+    assert all(torch.equal(bits(t), b) for t, b in zip(optimizer.quantized(other, plain=True), beside))
+    largest = p.detach().float().abs().max()
+    train(optimizer, range(3, 4))
+    if not is_eight:  # the next step, too, knows the largest written value
+        arrays = optimizer.quantized(p, plain=True)
+        assert arrays.tensor_scale == (p.detach().abs().max() if way == "nvfp4" else largest) / (448 * 6)
+        assert is_copy(p.detach(), arrays)
+
+
+def test_a_parameter_with_other_memory_is_copied_again():
+    p, = parameters(shapes=((32, 64),))
+    optimizer = SGD([p], lr=0.1, copy_scale="nvfp4")
+    train(optimizer, range(1))
+    p.data = p.data * 4.0
+    assert is_copy(p.detach(), optimizer.quantized(p, plain=True))
+
+
 @pytest.mark.parametrize("way", (*EIGHTS, *FOURS))
 def test_a_resumed_run_makes_the_same_copies(way):
     dtype = torch.float8_e4m3fn if way in EIGHTS else torch.float32
@@ -173,9 +215,14 @@ def test_refused_with_what_to_change():
 
     assert "has a scale per 32 elements of a row" in refused("mxfp8", (4, 40), torch.float8_e4m3fn)
     assert "has a scale per 16 elements of a row" in refused("nvfp4", (4, 40))
+    assert "has rows of 1: give it a group of its own with copy_scale='current'" in refused("mxfp8", (64, 1), torch.float8_e4m3fn)
+    assert "has rows of 1: give it a group of its own with copy_scale=None" in refused("nvfp4", (64, 1))
     assert "copies of f32 matrices" in refused("nvfp4", (4, 64), torch.bfloat16)
     assert "moments='bf16'" in refused("nvfp4", (4, 64), moments="fp8")
     assert "moments='bf16'" in refused("mxfp8", (4, 64), torch.float8_e4m3fn, moments="fp8")
     p = parameters(torch.float8_e4m3fn, ((4, 40),))[0]
     with pytest.raises(ValueError, match="is not an MX tensor"):
         AdamW([p], copy_scale="mx").quantized(p)
+    p = parameters(shapes=((4, 64),))[0]
+    with pytest.raises(ValueError, match="is its own master, and has no scale: quantized"):
+        AdamW([p], copy_scale="nvfp4").copy_scale_inv(p)

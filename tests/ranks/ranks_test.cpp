@@ -398,6 +398,71 @@ TEST_CASE("values of a tensor stay its rank's own, where ranks have whole tensor
   CHECK(model.arrays[0] == one_model.arrays[0]);
 }
 
+TEST_CASE("values per row are whole on their rank") {
+  NEEDS_LLVM();
+  const std::vector<RecipeOptions> both = {{.check = true, .clip = Clip::agc, .all_reduce = true},
+                                           {.check = true, .all_reduce = true, .centralize = true}};
+  const std::vector<TensorSpec> specs = {{.name = "t0", .elements = 12, .columns = 3},
+                                         {.name = "t1", .elements = 20, .columns = 5}};
+  for (const RecipeOptions& options : both) {
+    for (const Device& device : {Device::interpreter(), Device::cpu(1)}) {
+      // Steps the tensors from `first` on; `ranks` is null if they are all there are.
+      auto stepped = [&](Model& model, size_t first, size_t count, Collectives* ranks) {
+        Layout layout;
+        std::vector<void*> weights, gradients;
+        for (size_t t = first; t < first + count; ++t) {
+          layout.add(specs[t]);
+          weights.push_back(model.arrays[0][t].data());
+          gradients.push_back(model.arrays[3][t].data());
+        }
+        Step step(make_recipe("sgd", options), layout, device, {.observe = true});
+        step.prepare();
+        step.bind_raw("weight", weights);
+        step.init_state();
+        Args args = step.make_args();
+        args.set("lr", 0.5);
+        step.reduce(gradients, args);
+        for (const Partial& p : step.partials().all) CHECK(p.count == 1);
+        if (ranks != nullptr) share_partials(step, *ranks);
+        step.run(gradients, args);
+      };
+      Model one({12, 20}), model({12, 20});
+      one.gradients(0);
+      model.gradients(0);
+      stepped(one, 0, 2, nullptr);
+      for (const std::string& said : on_ranks(2, [&](Collectives& ranks) {
+             stepped(model, static_cast<size_t>(ranks.rank()), 1, &ranks);
+           })) {
+        CHECK(said == "");
+      }
+      CHECK(model.arrays[0] == one.arrays[0]);
+    }
+  }
+}
+
+TEST_CASE("reports per tensor are not shared") {
+  NEEDS_LLVM();
+  std::vector<float> weight(4, 1), gradient(4, 2);
+  const std::vector<RecipeOptions> both = {
+      {.clip = Clip::l2, .all_reduce = true, .layer_norms = true},
+      {.clip = Clip::l2, .all_reduce = true, .check_updates = true}};
+  for (const RecipeOptions& options : both) {
+    for (const std::string& said : on_ranks(2, [&](Collectives& ranks) {
+           std::vector<float> own = weight;
+           Step step(make_recipe("sgd", options), Layout().add({.name = "t", .elements = 4}),
+                     Device::cpu(1), {.observe = true});
+           step.prepare();
+           step.bind_raw("weight", {{own.data()}});
+           step.init_state();
+           step.reduce({{gradient.data()}}, step.make_args());
+           share_partials(step, ranks);
+         })) {
+      CHECK(said.find("make the recipe without layer_norms and check_updates") !=
+            std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("an exchange of pieces refuses what another rank or append() made wrong") {
   NEEDS_LLVM();
   auto shards = cut(2);

@@ -120,6 +120,7 @@ TEST_CASE("a shard begins where a block begins") {
   };
   step_of({.elements = 64, .offset = 96, .full_elements = 4096});
   step_of({.elements = 64, .offset = 100, .full_elements = 900});  // which keeps f32 moments
+  step_of({.elements = 0, .offset = 100, .full_elements = 4096});  // which has no block
   CHECK(has(message_of(ErrorKind::bind,
                        [&] { step_of({.elements = 64, .offset = 100, .full_elements = 4096}); }),
             "begins within a block, and step @adamw has values per 32 elements"));

@@ -109,6 +109,9 @@ TEST_CASE("--store refuses what it cannot do, and says what it can") {
   CHECK(has(refusal("weight=i8+f32"), "as in weight=mxfp8"));
   CHECK(has(refusal("weight=bf16+ecc16"), "f32, remainder or ecc24"));
   CHECK(has(refusal("weight=f8e4m3:largest"), "block128-f32"));
+  const std::string scales = refusal("weight=f8e4m3:largest");
+  CHECK(scales.find("delayed,") != std::string::npos);
+  CHECK(scales.find(" delayed,") == scales.rfind(" delayed,"));  // each scale is named once
   CHECK(has(refusal("exp_avg=fp9"), "there is no format 'fp9'"));
   CHECK_THROWS_WITH_AS(make_recipe("adamw", stored("momentum=fp8")),
                        doctest::Contains("adamw has exp_avg, exp_avg_sq"), Error);

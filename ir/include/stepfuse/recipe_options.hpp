@@ -189,10 +189,12 @@ struct RecipeOptions {
   bool ema = false;         // moving average of the weights
   bool monitor = false;     // more reports: first non-finite tensor, counts, streaks
   // Reports per tensor: layer_grad_norm of the unscaled gradient before clipping, layer_weight_norm
-  // of the weight before the step, and layer_update_norm of what the step changed in it.
+  // of the weight before the step, and layer_update_norm of what the step changed in it. A tensor without a
+  // gradient keeps its last reports.
   bool layer_norms = false;
   // Reports per tensor: layer_updates counts the elements with a gradient that is not 0, and
-  // layer_lost_updates those of them whose weight the step left as it was, because of rounding.
+  // layer_lost_updates those of them whose weight the step left as it was. A tensor without a gradient
+  // keeps its last reports.
   bool check_updates = false;
   Profile profile = Profile::standard;
   std::optional<WeightDecay> weight_decay = {};  // default: the optimizer's own

@@ -47,6 +47,11 @@ def check_integer(name: str, value: Any, what: str, least: int, below: int) -> N
         refuse(name, value, f"{what} is an integer {'that fits into 64 bits' if least < 0 else f'from {least} on' if below == SEEDS else f'from {least} to {below - 1}'}")
 
 
+def choice_for_any_shape(way: str) -> str | None:
+    """Returns the value of copy_scale= for a parameter that has no whole blocks: one scale per tensor; for copies in 4 bits, no copy."""
+    return None if COPY_SCALES[way] == "fours" else "current"
+
+
 def check_max_norm(name: str, value: Any) -> None:
     check_number(name, value, "the norm that gradients are clipped to")
 

@@ -114,7 +114,7 @@ class Binding:
         known = {id(p) for part in self.parts for p in part.params}
         written = {id(self.order[i][0]) for i in self.walk.written()} if self.walk is not None else set()
         counts = {id(p): c for part in self.parts if part.counts is not None for p, c in zip(part.params, part.step.read_state("step"))}
-        self.meshes = self.optimizer._find_meshes() if self.mode.reads_ahead else {}
+        self.meshes = self.optimizer._find_meshes() if self.mode.reads_ahead or self.mode.reports_layers else {}
         gathered = Gathered()
         made, places = self.divide(known, gathered)
         if self.mode.reads_ahead:
@@ -136,8 +136,7 @@ class Binding:
             like.update({id(p): weight for p, weight in zip(part.params, self.bind_arrays(part, written, gathered))})
         if self.mode.scaler is not None and made:
             self.mode.scaler._attach(made[0].device)
-        followed = [p for part in made if "master" in program(self.optimizer._recipe, part.options).buffers() for p in part.params]
-        followed = {id(p) for p in followed if p.dtype != torch.float32}
+        followed = {id(p) for part in made if "master" in program(self.optimizer._recipe, part.options).buffers() for p in part.params}
         order = []
         for p, name, part, slot in places:
             weight = like.get(id(p), p)
@@ -228,7 +227,7 @@ class Binding:
 
     def key(self, group: dict[str, Any], p: Tensor) -> Key:
         draws = self.optimizer._draws or self.rounding(group, p) == "stochastic" and p.dtype != torch.float32
-        return Key(self.kind(group, p), p.device, group.get("seed") if draws else None, p.device_mesh if self.meshes else None)
+        return Key(self.kind(group, p), p.device, group.get("seed") if draws else None, p.device_mesh if self.meshes and is_distributed(p) else None)
 
     def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
         dtype = DTYPES[p.dtype]
@@ -369,7 +368,7 @@ class Binding:
                 arrays = [self.array(p, local(p).detach() if whole else w, label, name, buffer) if buffer.exists_for(position) else None
                           for p, w, label, position, whole in zip(part.params, weights, part.names, part.positions, part.gathered)]
                 arrays = [gathered.by_id[id(p)].bind(a, buffer.block) if whole else a for p, a, whole in zip(part.params, arrays, part.gathered)]
-            if name == "master":
+            if name == "master" and not copies:  # which follow their parameters already
                 for p in part.params:
                     if id(p) in written:
                         self.take_writes(p)
@@ -383,6 +382,15 @@ class Binding:
         if whole is None:
             return local(kept)
         return whole.bind(local(kept), COPY_BLOCK) if is_distributed(kept) else whole.bind_shared(kept)
+
+    def take_all_writes(self, params: list[Tensor]) -> None:
+        """Takes what the program wrote to parameters into their masters, or into the copies of those that are their own masters."""
+        own = {id(p) for p in params if p.dtype == torch.float32}
+        for p in params:
+            if id(p) not in own:
+                self.take_writes(p)
+        for part in self.parts if own else ():
+            packed.take_writes(part, own)
 
     def take_writes(self, p: Tensor) -> None:
         """Takes what the program wrote to the parameter into its master."""

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, ROW_BLOCKS, check_choice
+from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, ROW_BLOCKS, check_choice, choice_for_any_shape
 from .groups import names_of
 from .programs import program
 from .tensors import (
     cut_dimension, cuts_of, cuts_within_blocks, gradient_dtype, has_memory, has_whole_rows, is_dense, is_distributed, lies_by_rows, local,
-    overlaps_itself, rows_are_blocks, type_name,
+    matrix_shape, overlaps_itself, rows_are_blocks, type_name,
 )
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def check_copy(who: str, p: Tensor, name: str, group: dict[str, Any]) -> None:
     kept = {choice.rpartition("=")[2] for choice in re.split("[|,]", str(group.get("moments") or ""))} - {"", *DTYPES.values()}
     if kept and way in IN_SQUARES:
         raise ValueError(f"{who}: copy_scale={way!r} counts blocks from rows, moments={group['moments']!r} from the first element: give "
-                         f"{name} a group of its own with moments='bf16', or with copy_scale={None if in_fours else 'current'!r}")
+                         f"{name} a group of its own with moments='bf16', or with copy_scale={choice_for_any_shape(way)!r}")
     if way in ROW_BLOCKS:
         check_rows(who, p, name, way)
     elif is_distributed(p):
@@ -116,11 +116,11 @@ def check_rows(who: str, p: Tensor, name: str, way: str) -> None:
     """Refuses rows, the last dimension in memory, that have less than whole blocks."""
     if is_distributed(p):
         raise TypeError(f"{who}: copy_scale={way!r} takes whole parameters, and {name} is a DTensor, whose mesh may cut squares: use DDP, or "
-                        "copy_scale='mx'")
-    row = min((n for n, stride in zip(p.shape, p.stride()) if stride == 1 and n > 1), default=1)
+                        f"copy_scale={None if COPY_SCALES[way] == 'fours' else 'mx'!r}")
+    row = matrix_shape(p)[1]
     if p.ndim > 1 and p.numel() > row and row % ROW_BLOCKS[way]:
         raise ValueError(f"{who}: copy_scale={way!r} has a scale per {ROW_BLOCKS[way]} elements of a row, and {name}, of shape {tuple(p.shape)}, has "
-                         f"rows of {row}: give it a group of its own with copy_scale=None or 'current'")
+                         f"rows of {row}: give it a group of its own with copy_scale={choice_for_any_shape(way)!r}")
 
 
 def check_shards(who: str, p: Tensor, name: str, way: str) -> None:

@@ -99,8 +99,7 @@ class Engine(Binding):
             if unusual is None:
                 raise _core.Error("the parameters changed while they were bound: another thread steps, too?")
         if self.walk.was_written():
-            for p, *_ in map(self.order.__getitem__, self.walk.written()):
-                self.take_writes(p)
+            self.take_all_writes([self.order[i][0] for i in self.walk.written()])
             self.walk.settle()
         self.kept = {i: self.dense_gradient(i, kept.get(i)) for i in unusual} if unusual else {}
         if self.gathered.wholes:

@@ -29,7 +29,7 @@ class Report(NamedTuple):
     param: Tensor
     name: str
     sums: dict[str, float]  # squares of norms, and counts, which add up over ranks
-    others: dict[str, float]  # what the formula reports
+    others: dict[str, float]  # what the formula reports, which does not add up over ranks
 
 
 def reports_of(part: Part, wait: bool) -> list[Report] | None:
@@ -55,7 +55,7 @@ def read(engine: Binding, wait: bool) -> dict[str, dict[str, float]] | None:
         # Several ranks may hold the same elements, which count once.
         sums = [report.sums for report in reports] if ranks is None else add_up(
             ranks, [report.sums if counted else {} for report, counted in zip(reports, part.counted)], list(reports[0].sums))
-        found.update((report.name, {**derive(mine), **report.others}) for report, mine in zip(reports, sums))
+        found.update((report.name, {**derive(mine), **(report.others if ranks is None else {})}) for report, mine in zip(reports, sums))
     return found
 
 

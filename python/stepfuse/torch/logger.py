@@ -96,6 +96,7 @@ class StepLogger:
         prefix: of all names.
 
     With DTensors and layer_norms= or check_updates=, make and call it on all ranks, with to=None on those that do not write.
+    It raises TypeError for an optimizer of a different package, and for a `to` that it cannot write to; without optimizers ValueError.
 
     Example:
         >>> optimizer = stepfuse.torch.AdamW(model.named_parameters(), max_norm=1.0, layer_norms=True)
@@ -110,6 +111,8 @@ class StepLogger:
     def __init__(self, optimizer: Fused | ZeroRedundancyOptimizer | Mapping[str, Fused], to: Any = None, *, every: int = 10, layers: bool | Callable[[str], str] = False,
                  prefix: str = "optimizer/") -> None:
         named = optimizer if isinstance(optimizer, Mapping) else {"": optimizer}
+        if not named:
+            raise ValueError("optimizer: expected an optimizer of stepfuse.torch, or several by name; got none")
         for one in named.values():
             if not hasattr(one, "layer_stats"):
                 raise TypeError(f"optimizer: expected optimizers of stepfuse.torch; got {type(one).__name__}")

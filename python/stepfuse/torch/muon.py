@@ -98,7 +98,7 @@ class Update(Fused):
         """The first half has checked it."""
 
     def _options(self, group: dict[str, Any]) -> list[str]:
-        options = ["profile=torch-foreach"] + ["check"] * (self.whole._may_skip and not self.whole._spreads())
+        options = ["profile=torch-foreach"] + ["check"] * (self.whole._may_skip and not self.whole._has_shards())
         return options + ["with=match_rms_adamw"] * (group["adjust_lr_fn"] == "match_rms_adamw")
 
     def _switches(self) -> set[str]:
@@ -129,8 +129,8 @@ class Muon(Fused, Matrices):
 
     Args:
         orthogonalize: a function that makes a batch of matrices orthogonal, instead of torch's iteration by Newton and Schulz.
-            It takes a bf16 tensor with three dimensions and returns one of the same shape. ns_coefficients, ns_steps and eps
-            are then not used.
+            It takes a bf16 tensor of shape (matrices, rows, columns) and returns one of the same shape. A matrix with NaN, as in
+            a skipped step, is given as zeros. ns_coefficients, ns_steps and eps are then not used.
     """
 
     _recipe = "muon_momentum"
@@ -198,17 +198,13 @@ class Muon(Fused, Matrices):
             self._exchanges[mesh] = Ranks([mesh.get_group(d) for d in range(mesh.ndim)], local(p).device)
         return self._exchanges[mesh]
 
-    def _spreads(self) -> bool:
-        """Whether ranks have different elements, so that they must agree on skipping a step."""
-        return any(is_distributed(p) for group in self.param_groups for p in group["params"])
-
     def _step_along(self, directions: list[tuple[Tensor, Tensor]]) -> None:
         gradients = [p.grad for p, _ in directions]
         try:
             for p, direction in directions:
                 p.grad = direction
             own = self._own_mode
-            skips = "skip" if self._may_skip and self._spreads() else None
+            skips = "skip" if self._may_skip and self._has_shards() else None  # ranks with different elements must agree
             self._second()._bound().run(PLAIN._replace(nonfinite=skips, layer_norms=own.layer_norms, check_updates=own.check_updates), {})
         finally:
             for (p, _), gradient in zip(directions, gradients):
@@ -238,6 +234,9 @@ class Muon(Fused, Matrices):
         super()._pull()
         if self._update is not None:
             self._update._pull()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_orthogonalize": self._orthogonalize}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -103,13 +103,20 @@ def in_batches(updates: list[Update]) -> list[Tensor]:
     results = [update.values for update in updates]
     for (shape, _, _, way), members in batches.items():
         stacked = torch.cat([updates[i].values.reshape(-1, *shape) for i in members])
-        made = way(stacked)
-        if made.shape != stacked.shape:
-            raise ValueError(f"orthogonalize= was given a batch of shape {tuple(stacked.shape)} and returned {tuple(made.shape)}: return the same shape")
+        made = way(stacked) if isinstance(way, Iteration) else call_function(way, stacked)
         counts = [updates[i].values.numel() // (shape[0] * shape[1]) for i in members]
         for i, part in zip(members, made.split(counts)):
             results[i] = part.reshape(updates[i].values.shape)
     return results
+
+
+def call_function(way: Orthogonalize, matrices: Tensor) -> Tensor:
+    """Calls the user's function, which gets zeros for a matrix with NaN: such a matrix stays NaN, as a skipped step needs."""
+    is_spoiled = matrices.isnan().any(-1).any(-1)[:, None, None]
+    made = way(matrices.masked_fill(is_spoiled, 0.0))
+    if made.shape != matrices.shape:
+        raise ValueError(f"orthogonalize= was given a batch of shape {tuple(matrices.shape)} and returned {tuple(made.shape)}: return the same shape")
+    return made.masked_fill(is_spoiled, torch.nan)
 
 
 def make_whole(update: Update) -> Tensor:

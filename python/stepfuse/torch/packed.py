@@ -1,6 +1,7 @@
 """NVFP4 copies of f32 parameters (copy_scale="nvfp4"): the arrays that steps write, for 4-bit matrix products.
 
-The parameter is its own master. Its copy is not state: it is made again from the parameter if anything but a step has written to that.
+The parameter is its own master. Its copy is not state. It is made again from the parameter if anything but a step has written to
+that, and the step then continues with the new copy's scale: a step that is skipped leaves both as they are.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from .numbers import to_bits
 from .scaler import DLPACK
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .parts import Part
 
 BLOCK = 16  # elements of a row that share a scale, and rows of such elements
@@ -37,17 +40,25 @@ class Packed:
         self.words = torch.zeros(p.numel() // 8, dtype=torch.int32, device=p.device)
         self.scales = torch.zeros(p.numel() // BLOCK, dtype=torch.float8_e4m3fn, device=p.device)
         self.of_tensor = torch.ones((), dtype=torch.float32, device=p.device)
-        self.version = -1  # of the parameter that this is a copy of
+        self.seen = (-1, 0)  # version and address of the parameter that this is a copy of
+
+    def is_written(self, p: Tensor) -> bool:
+        """Returns whether anything but a step has written to the parameter, or moved it, since the copy was made."""
+        return self.seen != (p._version, p.data_ptr())
+
+    def settle(self, p: Tensor) -> None:
+        """Marks the copy as that of the parameter as it is now."""
+        self.seen = (p._version, p.data_ptr())
 
     def follow(self, p: Tensor) -> None:
         """Makes the copy again if the parameter has changed since it was made."""
-        if self.version == p._version:
+        if not self.is_written(p):
             return
         made, states = stored.encode(p.detach(), FORM)
         self.words.copy_(made[f".{FORM}.weight"])
         self.scales.copy_(made[f".{FORM}.weight_scale"])
         self.of_tensor.fill_(states["copy_scale_inv"])
-        self.version = p._version
+        self.settle(p)
 
     def arrays(self, p: Tensor) -> Quantized:
         rows = p.shape[:-1]
@@ -74,19 +85,37 @@ def find(known: dict[Tensor, Packed], p: Tensor) -> Packed:
 def bind(part: Part, copies: list[Packed]) -> None:
     """Gives a step what the copies have; where it writes the tensors' scales, stored.publish_scales() takes them."""
     part.packed = copies
-    part.step.write_state("copy_scale_inv", [to_bits(x, "f32") for x in torch.stack([c.of_tensor for c in copies]).tolist()])
-    if "copy_amax" in part.states:
-        largest = torch.stack([p.detach().abs().max() for p in part.params]).nan_to_num(0, 0, 0)
-        part.step.write_state("copy_amax", [to_bits(x, "f32") for x in largest.tolist()])
+    give_scales(part, range(len(copies)))
     part.shown = [c.of_tensor for c in copies]
     part.written = list(torch.utils.dlpack.from_dlpack(
         part.step.numbers("copy_scale_inv", DLPACK[part.device.type], part.device.index or 0)).unbind())
 
 
+def give_scales(part: Part, slots: Sequence[int]) -> None:
+    """Gives a step the scales of some of its copies, and the largest magnitudes of the parameters that they were made from."""
+    numbers = {"copy_scale_inv": [part.packed[slot].of_tensor for slot in slots]}
+    if "copy_amax" in part.states:
+        numbers["copy_amax"] = [part.params[slot].detach().abs().max().nan_to_num(0, 0, 0) for slot in slots]
+    for name, values in numbers.items():
+        kept = part.step.read_state(name)
+        for slot, value in zip(slots, torch.stack(values).tolist()):
+            kept[slot] = to_bits(value, "f32")
+        part.step.write_state(name, kept)
+
+
+def take_writes(part: Part, params: set[int]) -> None:
+    """Makes the copies again of those of a part's parameters, by their ids, that the program wrote to."""
+    slots = [slot for slot, p in enumerate(part.params) if id(p) in params] if part.packed else []
+    for slot in slots:
+        part.packed[slot].follow(part.params[slot])
+    if slots:
+        give_scales(part, slots)
+
+
 def publish(part: Part) -> None:
-    """After a step, which has made the copies from the new parameters."""
+    """After a step, which has made the copies from the new parameters, or was skipped."""
     for p, copy in zip(part.params, part.packed):
-        copy.version = p._version
+        copy.settle(p)
 
 
 def to_torchao(arrays: Quantized, dtype: torch.dtype) -> Any:

@@ -17,13 +17,13 @@ from torch import Tensor
 
 from .. import _core
 from . import parts, private
-from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, check_choice
+from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, check_choice, choice_for_any_shape
 from .checks import DTYPES
 from .numbers import from_bits, to_bits
 from .scaler import DLPACK
 from .tensors import (
-    Position, columns_of, first_element, is_dense, is_distributed, like_parameter, local, on_host, own_part, rows_are_blocks,
-    same_layout, zeros_like,
+    Position, columns_of, first_element, is_dense, is_distributed, like_parameter, local, matrix_shape, on_host, own_part,
+    rows_are_blocks, same_layout, zeros_like,
 )
 
 if TYPE_CHECKING:
@@ -232,14 +232,17 @@ def to_f32(state: dict[str, Any], p: Tensor) -> Tensor:
 
 @torch.no_grad()
 def store(state: dict[str, Any], p: Tensor, new: Tensor, mode: str | None = None) -> None:
-    """Makes the parameter and what it keeps these values, which may be what to_f32() gave, changed in place; `mode`: its copy_scale."""
+    """Makes the parameter and what it keeps these values, which may be what to_f32() gave, changed in place; `mode`: its copy_scale.
+
+    Of a scaled DTensor, call it on all ranks: scales may follow from values of all of them.
+    """
     name = find_rest(state)
-    new = local(new)
     if mode is not None:
         quantize_into(state, p, new, mode)
         if name is not None and state[name] is not new:
-            state[name].copy_(new)
+            local(state[name]).copy_(local(new))
         return
+    new = local(new)
     targets = {"weight": local(p), **({} if name is None else {name: local(state[name])})}
     made = dict.fromkeys(targets, new) if name in (None, "master") else {
         part.rpartition(".")[2]: array for part, array in encode(new, RESTS[name])[0].items()}
@@ -311,15 +314,6 @@ def has_own_scales(p: Tensor, mode: str) -> bool:
     return is_distributed(p) and COPY_SCALES[mode] == "blocks" and rows_are_blocks(p, COPY_BLOCK)
 
 
-def matrix_shape(p: Tensor) -> tuple[int, int]:
-    """Returns the numbers of rows and columns in the order of memory: the last dimension is a row, and those before it count rows."""
-    sizes = list(p.shape)
-    if not is_distributed(p) and is_dense(p) and not p.is_contiguous():
-        sizes = [n for _, n in sorted(((s, n) for s, n in zip(p.stride(), p.shape) if n > 1), reverse=True)]
-    columns = sizes.pop() if sizes else 1
-    return torch.Size(sizes).numel(), columns
-
-
 def with_matrix_columns(position: Position, mode: str | None, p: Tensor, name: str, has_rows: Callable[[], bool]) -> Position:
     """Returns the position with the row length that squares count by. `has_rows` tells whether the step has per-row values."""
     if mode not in IN_SQUARES or p.numel() == 0 or p.ndim < 2:
@@ -327,8 +321,8 @@ def with_matrix_columns(position: Position, mode: str | None, p: Tensor, name: s
     columns = matrix_shape(p)[1]
     if columns != columns_of(p) and has_rows():
         raise TypeError(f"copy_scale={mode!r} has blocks of {name} along the dimension that is innermost in memory, the step values of "
-                        "slices along its first one: give it a group of its own with copy_scale='current', or leave out clip_factor= if that is "
-                        "the reason")
+                        f"slices along its first one: give it a group of its own with copy_scale={choice_for_any_shape(mode)!r}, or leave out clip_factor= "
+                        "if that is the reason")
     return position._replace(columns=columns)
 
 

@@ -213,6 +213,15 @@ def is_dense(p: Tensor) -> bool:
     return same_layout(torch.empty_like(p, device="meta"), p)
 
 
+def matrix_shape(p: Tensor) -> tuple[int, int]:
+    """Returns the numbers of rows and columns in the order of memory: the last dimension is a row, and those before it count rows."""
+    sizes = list(p.shape)
+    if not is_distributed(p) and is_dense(p) and not p.is_contiguous():
+        sizes = [n for _, n in sorted(((s, n) for s, n in zip(p.stride(), p.shape) if n > 1), reverse=True)]
+    columns = sizes.pop() if sizes else 1
+    return torch.Size(sizes).numel(), columns
+
+
 def overlaps_itself(p: Tensor) -> bool:
     """Returns whether two elements may share memory; exact for every result of slicing and transposing."""
     reach = 0

@@ -27,6 +27,9 @@ class Weights:
     def set_weight(self, param: Tensor | str, values: Tensor) -> None:
         """Sets a parameter to these f32 values, with its master (or missing bits) and the scale of an 8-bit copy.
 
+        The values have the parameter's shape; others raise ValueError. A DTensor takes a DTensor that is placed like it, and
+        all ranks call this. With copy_scale= they may also be the whole parameter's values.
+
         Example:
             >>> optimizer.set_weight(layer.weight, torch.randn(layer.weight.shape) * 0.02)
         """
@@ -47,7 +50,8 @@ class Weights:
         It is one f32 number per tensor. With "mx" and "mx-rceil" it is a power of two per 32 elements (torch.float8_e8m0fnu), in the
         parameter's shape if rows are a multiple of 32 elements, and otherwise in the order of memory. With "block128" and
         "block128-f32" it is an f32 number per 128 rows by 128 columns. Columns are the last dimension, and all others count as rows;
-        with three or more dimensions the order is that of memory (in channels_last, channels are columns).
+        with three or more dimensions the order is that of memory (in channels_last, channels are columns). A parameter without a
+        scale raises ValueError.
         """
         p, scales = self._scaled(param)
         return stored.to_visible_scales(scales, p)
@@ -55,6 +59,8 @@ class Weights:
     def dequantized(self, param: Tensor | str, dtype: torch.dtype = torch.float32, *, codes: Tensor | None = None) -> Tensor:
         """Returns an 8-bit parameter with copy_scale= times its scales, for a forward pass. The gradient is the parameter's, which has
         8 bits, too, unless `param.grad_dtype` says otherwise (torch >= 2.10).
+
+        The result has the parameter's shape and `dtype`. A parameter without a scale raises ValueError.
 
         Under FSDP2 `codes` is the whole parameter that a module has in its forward pass, in any dtype. All ranks must then call it,
         because shards may have their own scales.
@@ -71,6 +77,10 @@ class Weights:
         """Returns a parameter's copy as matrix products of few bits take it: torchao's MXTensor ("mxfp8", "mx") or NVFP4Tensor
         ("nvfp4"), whose values have `dtype`. With plain=True it is a tuple (codes, scales, tensor_scale) of torch's tensors, and needs
         no torchao. Steps write to the same memory. Ask again after anything else has written to the parameter.
+
+        Of a parameter of shape (…, columns) the codes have shape (…, columns), or (…, columns / 2) as bytes in 4 bits, and the scales
+        (…, columns / 32), or (…, columns / 16) in 4 bits. tensor_scale is one f32 number in 4 bits, and otherwise None. A parameter
+        without such a copy, and a DTensor, raise ValueError.
 
         Example:
             >>> optimizer = stepfuse.torch.AdamW(model.parameters(), copy_scale="nvfp4")
@@ -99,8 +109,10 @@ class Weights:
         p = group["params"][place]
         way = stored.scale_mode(group, p)
         if way is None:
-            raise ValueError(f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} in {p.dtype} has no scale: make it 8-bit, "
-                             "with copy_scale= of its group")
+            who = f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} in {p.dtype}"
+            if packed.scale_mode(group, p) is not None:
+                raise ValueError(f"{who} is its own master, and has no scale: quantized() returns its copy in 4 bits, with that copy's scales")
+            raise ValueError(f"{who} has no scale: make it 8-bit, with copy_scale= of its group")
         return p, stored.current_scales(self._live_scales(), self.state.get(p), p, way)
 
     def _live_scales(self) -> dict[Tensor, Tensor]:

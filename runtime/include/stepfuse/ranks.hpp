@@ -82,7 +82,9 @@ void agree(Collectives& ranks, const std::vector<Fact>& facts);
 
 /// Combines the partial results that reduce() left on each rank; make the recipe with all_reduce. Adjacent
 /// values with the same operation share one all-reduce.
-/// @throws Error{usage} if a value is neither a sum nor a maximum of f32; Error{device}
+/// Values per row, column or block stay on their rank.
+/// @throws Error{usage} if a value is neither a sum nor a maximum of f32, or belongs to a report of layer_norms
+///         or check_updates; Error{device}
 /// @thread one
 void share_partials(const Step& step, Collectives& ranks, Stream stream = {});
 

@@ -10,9 +10,8 @@
 #define STEPFUSE_VERSION_NUMBER \
   (STEPFUSE_VERSION_MAJOR * 10000 + STEPFUSE_VERSION_MINOR * 100 + STEPFUSE_VERSION_PATCH)
 
-/// Returns whether `library`, as stepfuse_version() or stepfuse::version() returns it, has the MAJOR.MINOR of these
-/// headers. Before 1.0 the C++ API may change with each MINOR, so a C++ program needs this. A C program also runs with
-/// each later library.
+/// Returns whether `library`, as stepfuse_version() returns it, has the MAJOR.MINOR of these headers. Before 1.0 the
+/// C++ API may change with each MINOR, so a C++ program needs this. A C program also runs with each later library.
 /// @thread any
 static inline int stepfuse_version_matches(const char* library) {
   const char* header = STEPFUSE_VERSION_STRING;
