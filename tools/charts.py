@@ -184,7 +184,7 @@ def weight_rounding(data):
                     ["Bytes are those of weights and state per parameter.", data["run"] + "."], body)
 
 
-CHARTS = {"compare_torch": compare_torch, "host_time": host_time, "fused_unfused": fused_unfused, "moments": moments,
+CHARTS = {"compare_torch": compare_torch, "compare_torch_h100": compare_torch, "host_time": host_time, "fused_unfused": fused_unfused, "moments": moments,
           "weight_rounding": weight_rounding}
 
 
