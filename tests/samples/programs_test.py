@@ -110,6 +110,18 @@ class Readme(unittest.TestCase):
         self.assertIn(f"{low} to {high} times as fast", self.TEXT)
         self.assertIn(f"{tiny} times with 10,000 small tensors", self.TEXT)
 
+    def test_the_factors_on_a_gpu_are_those_of_the_data(self):
+        page = (SOURCE / "docs/benchmarks.md").read_text(encoding="utf-8")
+        factors = {}
+        for result in json.loads((SOURCE / "docs/compare_torch_h100.json").read_text(encoding="utf-8"))["results"]:
+            times = {name: row["median_s"] for name, row in result["rows"].items()}
+            factors[result["layout"]] = f"{min(times['fused'], times['foreach']) / times['native']:.2g}"
+            cells = " | ".join(f"{1e3 * times[name]:.3f} ms" for name in ("stepfuse", "native", "deferred", "fused", "foreach"))
+            self.assertIn(f" | {cells} | **{factors[result['layout']]}x** |", page)
+        self.assertIn(f"{factors['gpt2']} to {factors['resnet50']} times as fast as torch's fused step on an H100", self.TEXT)
+        package = (SOURCE / "python/README.md").read_text(encoding="utf-8")
+        self.assertIn(f"{factors['gpt2']}\n  times as fast as torch's fused step for GPT-2 and {factors['resnet50']} times for ResNet-50", package)
+
 
 class Pages(unittest.TestCase):
     """Programs in C++ on the other pages."""
