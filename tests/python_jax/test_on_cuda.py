@@ -1,4 +1,4 @@
-"""The handlers of platform CUDA on the tests' driver: device memory, XLA's stream, and the bits of the CPU. No GPU has run them."""
+"""The handlers of platform CUDA on the tests' driver: device memory, XLA's stream, and the bits of the CPU. `test_gpu.py` needs a GPU."""
 
 import os
 
