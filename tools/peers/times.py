@@ -79,8 +79,8 @@ def section():
 ## Times
 
 Milliseconds of a step over {elements / 1e6:.1f} million f32 parameters in {len(SIZES)} tensors, medians of {ROUNDS} rounds in turns, {torch.get_num_threads()}
-threads at {priority} priority, {cpu}, torch {VERSIONS["torch"]}; the load of the machine before was {load:.1f}. *compiled* is
-`torch.compile` of the peer's step, which gives up where that counts its steps in Python's numbers, and then is as slow as without; the last
+threads at {priority} priority, {cpu}, torch {VERSIONS["torch"]}. The load of the machine before was {load:.1f}. *compiled* is
+`torch.compile` of the peer's step. It gives up if the peer counts its steps in Python numbers, and is then as slow as without. The last
 column is the fastest peer's time over ours.
 
 | optimizer | stepfuse | peer | its times | ratio |
