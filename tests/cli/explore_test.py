@@ -87,6 +87,14 @@ class Explore(Case):
             self.assertEqual("<details id=\"about\" open" in dom, tabs == 3, size)
             self.assertEqual(len(re.findall(r'<section[^>]*class="current"', dom)), 1)
 
+    @unittest.skipUnless(BROWSER, "no Chromium here")
+    def test_stages_that_fit_have_no_scroll_bar_below_all_of_them(self):
+        file = self.page("sgd", "--clip")
+        probe = "const m = document.querySelector('main'); document.documentElement.dataset.spare = m.scrollWidth - m.clientWidth"
+        file.write_text(f"{file.read_text(encoding='utf-8')}<script>{{ {probe} }}</script>", encoding="utf-8")
+        for size in ("390,844", "1600,900"):
+            self.assertIn('data-spare="0"', self.dom(file, "show=ir,plan,c", size), size)
+
     def test_open_calls_the_desktops_program(self):
         said, file = self.file("said", ""), self.file("page.html", "")
         opener = self.file("xdg-open", f'#!/bin/sh\necho "$1" > {said}\nexit ${{CODE:-0}}\n')
