@@ -61,7 +61,7 @@ class OptimizerOptions(TypedDict, total=False):
         ema_decay: of a group. The step also keeps an exponential moving average of the weights (state `ema`, f32), as
             torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn does after each step. averaged() shows it.
         moments: of a group: how moments are kept. "bf16", or a format of the library ("fp8", "int8", "sqrt8";
-            docs/formats.md), also by moment: "exp_avg=int8|exp_avg_sq=sqrt8".
+            docs/formats.md), also by moment: "exp_avg=int8,exp_avg_sq=sqrt8".
         moments_min: of a group. Parameters with fewer elements keep f32 moments if others have a format.
         master: of a group: what parameters below f32 keep of their f32 values. "f32" (state `master`, the default);
             bf16 parameters also "remainder" (state `remainder`, int16: the same values in half the bytes) or "ecc24"

@@ -40,7 +40,7 @@ struct LoadOptions {
 void load_checkpoint(const std::string& path, Step& step, const LoadOptions& options = {});
 
 /// Writes the checkpoint `from` to `to` with its moments in a different form, named as by option --moments: "f32",
-/// "fp8", or per moment "exp_avg=int8|exp_avg_sq@4096=sqrt8". Tensors with fewer than `below` elements have f32, unless
+/// "fp8", or per moment "exp_avg=int8,exp_avg_sq@4096=sqrt8". Tensors with fewer than `below` elements have f32, unless
 /// '@' gives a moment a number of its own; for shards the size of the full tensor counts. All other values keep their
 /// bits.
 /// @throws Error{usage} for an unknown form or a file that is not a checkpoint; Error{device}
