@@ -94,6 +94,14 @@ class Pages(Case):
                         self.assertIn(option, text, f"{page.name}: {command}")
         self.assertEqual(sorted(used), list(range(len(ELSEWHERE))), "each row is for a command that some page has")
 
+    def test_the_step_of_the_page_about_formats_runs_alike_everywhere(self):
+        text = (SOURCE / "docs" / "formats.md").read_text(encoding="utf-8")
+        (step,) = re.findall(r"(?ms)^```step\n(.*?)^```", text)
+        file = self.file("encode.sf", step)
+        self.assertIn("step @encode", self.ok("check", file))
+        digests = {self.ok("run", file, "--params=1000", "--inputs=special", f"--backend={b}", "--digest") for b in ("interpret", "cpu")}
+        self.assertEqual(len(digests), 1)
+
     def test_the_numbers_about_fusion_are_what_explain_counts(self):
         text = (SOURCE / "docs" / "fusion.md").read_text(encoding="utf-8")
         said = self.ok("explain", "adamw", "--loss-scale", "--clip", "--no-compile")

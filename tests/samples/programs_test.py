@@ -129,7 +129,7 @@ class Pages(unittest.TestCase):
     BUILD = BIN.parent
 
     def blocks(self, page, language):
-        text = (SOURCE / "docs" / page).read_text(encoding="utf-8")
+        text = (SOURCE / ("" if "/" in page else "docs") / page).read_text(encoding="utf-8")
         return re.findall(rf"^```{language}\n(.*?)^```$", text, re.S | re.M)
 
     @unittest.skipIf(SKIP, SKIP)
@@ -147,7 +147,9 @@ class Pages(unittest.TestCase):
         """Each block in a function, with the names that its page takes for granted."""
         given = """#include <cmath>
 #include <stepfuse/checkpoint.hpp>
+#include "tools/ptx_machine/machine.hpp"
 namespace sf = stepfuse;
+using ptx::u64;
 enum { ncclFloat, ncclSum };
 void ncclAllReduce(void*, void*, size_t, int, int, int, sf::Stream);
 int depth_of(int);
@@ -155,11 +157,13 @@ double schedule(int);
 """
         parts = [("checkpoints.md", "sf::Step& step, const std::string& path"),
                  ("cuda.md", "sf::Step& step, std::vector<void*>& gradients, const sf::Args& args, int comm, sf::Stream stream"),
-                 ("migration.md", "const sf::Layout& layout, int tensors, int i")]
+                 ("migration.md", "const sf::Layout& layout, int tensors, int i"),
+                 ("tools/ptx_machine/README.md", "std::string_view ptx_text, u64 bytes, const std::byte* host")]
         for page, names in parts:
+            self.assertTrue(self.blocks(page, "cpp"), page)
             for k, block in enumerate(self.blocks(page, "cpp")):
-                given += f"void {page.split('.')[0]}_{k}({names}) {{\n{block}}}\n"
-        includes = [f"-I{SOURCE / layer / 'include'}" for layer in ("ir", "compiler", "runtime")]
+                given += f"void {pathlib.Path(page).stem}_{k}({names}) {{\n{block}}}\n"
+        includes = [f"-I{SOURCE}", *(f"-I{SOURCE / layer / 'include'}" for layer in ("ir", "compiler", "runtime"))]
         done = subprocess.run(["g++", "-std=c++20", "-fsyntax-only", *includes, "-x", "c++", "-"], input=given, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
 
