@@ -42,7 +42,7 @@ ROOMS = {
     "ir/program/": ("stepfuse/", "ir/semantics/", "ir/text/printable.hpp", "ir/text/words.hpp"),
     "ir/text/": ("stepfuse/", "ir/program/", "ir/semantics/", "ir/formula/"),
     "ir/semantics/": ("stepfuse/", "ir/formats/code_table.hpp"),
-    "ir/formats/": ("stepfuse/", "ir/program/", "ir/semantics/", "ir/formula/", "ir/text/words.hpp"),
+    "ir/formats/": ("stepfuse/", "ir/program/", "ir/semantics/", "ir/formula/", "ir/text/near_names.hpp", "ir/text/words.hpp"),
     "ir/formula/": IR,
     "ir/recipes/": IR,
     "compiler/passes/": (*IR, "compiler/signature.hpp"),

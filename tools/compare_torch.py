@@ -207,24 +207,27 @@ def main():
             print(f"left out: {module}, for stepfuse_core is not built into {PYTHON}", file=sys.stderr)
             names.remove(module)
     others = os.getloadavg()[0]
+    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+    what = torch.cuda.get_device_name() if args.device == "cuda" else f"{args.threads} threads, {cpu}"
+    heading = (f"PyTorch {torch.__version__}, {what}; medians of {args.rounds} alternated rounds; share: relative to "
+               "32 bytes per parameter at the in-run stream's speed.\n\n")
+    busy = f"\nOther programs were running when it began (load {others:.1f}): only ratios mean something.\n" if others > 0.5 else ""
     results = []
     for name, sizes in layouts(args.layouts):
         with tempfile.TemporaryDirectory() as caches:
             results.append(compare(name, sizes, args.rounds, args.threads, names, args.device, caches, args.first_step,
                                    not args.warm))
-    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
-    what = torch.cuda.get_device_name() if args.device == "cuda" else f"{args.threads} threads, {cpu}"
-    text = (f"PyTorch {torch.__version__}, {what}; medians of {args.rounds} alternated rounds; share: relative to "
-            "32 bytes per parameter at the in-run stream's speed.\n\n" + table(results, names))
-    if others > 0.5:
-        text += f"\nOther programs were running when it began (load {others:.1f}): only ratios mean something.\n"
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "compare_torch.md").write_text(text)
-    found = {"machine": what, "results": results}
-    (args.out / "compare_torch.svg").write_text(charts.compare_torch(found))
-    (args.out / "compare_torch.json").write_text(json.dumps(found, indent=1) + "\n")
-    print(text)
+        save(args.out, heading + table(results, names) + busy, {"machine": what, "results": results})
+    print(heading + table(results, names) + busy)
     return 0
+
+
+def save(folder, text, found):
+    """Writes the layouts that are done, so that a run that is cut off leaves them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "compare_torch.md").write_text(text)
+    (folder / "compare_torch.svg").write_text(charts.compare_torch(found))
+    (folder / "compare_torch.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@
 #include "ir/formats/format_text.hpp"
 #include "ir/formula/built_in.hpp"
 #include "ir/program/verifier.hpp"
+#include "ir/text/near_names.hpp"
 #include "ir/text/words.hpp"
 
 namespace stepfuse {
@@ -488,8 +489,10 @@ Format built_in_format(std::string_view name, std::optional<DType> type) {
   }
   Found found = find_text(wanted);
   if (found.text == nullptr) {
-    throw Error(ErrorKind::usage, fmt::format("there is no format '{}'; there are {}", name,
-                                              fmt::join(list_formats(), ", ")));
+    std::vector<std::string_view> all = list_formats();
+    std::vector<std::string> known(all.begin(), all.end());
+    throw Error(ErrorKind::usage, fmt::format("there is no format '{}'; there are {}{}", name,
+                                              fmt::join(known, ", "), did_you_mean(name, known)));
   }
   if (type) found.values.push_back(stepfuse::name(*type));
   std::string known(name);
