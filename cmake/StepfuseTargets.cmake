@@ -22,6 +22,8 @@ function(stepfuse_compile_options target)
       target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
     endif()
     if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+      # Compiled kernels, and functions that a library gives by name, have no type that a call could be checked against.
+      target_compile_options(${target} PRIVATE -fno-sanitize=function)
       # g++ defines these; the code asks for them where a sanitizer has a process's memory or threads.
       foreach(kind address thread)
         if(STEPFUSE_SANITIZE MATCHES ${kind})

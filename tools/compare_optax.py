@@ -105,7 +105,7 @@ def main():
     parser.add_argument("--layouts", nargs="+", default=["16M", "gpt2"])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=1.0, help="of a turn of optax; both take as many steps")
-    parser.add_argument("--overlap", action="store_true", help="wait for all steps of a turn at once, so that dispatch runs beside the device")
+    parser.add_argument("--overlap", action="store_true", help="wait for all steps of a turn at once, so that dispatch overlaps with the device")
     parser.add_argument("--json", type=pathlib.Path, help="file for all times")
     a = parser.parse_args()
     print(f"{'':16} {'stepfuse':>10} {'optax':>10} {'ratio':>7} {'first':>8} {'first':>8}   (medians in ms; the first step in s)")

@@ -139,15 +139,15 @@ TEST_CASE(
                                   .loss_scale = LossScale::fixed,
                                   .clip = Clip::agc}),
               Layout().add({.elements = 4, .columns = 2}), device, {.scaler = &scaler});
-    step.bind_raw("weight", {{copy.data()}});
-    step.bind_raw("master", {{master.data()}});
+    step.bind_raw("weight", {copy.data()});
+    step.bind_raw("master", {master.data()});
     step.prepare();
     step.adopt_state();
     Args args = step.make_args();
     args.set("lr", 1);
     auto run = [&](float g) {
       for (auto& v : grads) v = static_cast<uint16_t>(narrow(g, DType::bf16));
-      step.run({{grads.data()}}, args);
+      step.run({grads.data()}, args);
       return *step.latest();
     };
     // Gradients of 8 / 8 have row norms of sqrt(2) and are clipped to a hundredth of 5 and of 0.5.

@@ -201,9 +201,9 @@ TEST_CASE("copies with a scale for 128x128: a step of four lines makes f32 maste
 })"),
             Layout().add({.elements = 300 * 130, .columns = 130}), Device::cpu(2));
   std::vector<float> master(size_t{300} * 130);
-  step.bind_raw("weight", {{run.weight[5].data()}});
-  step.bind_raw("weight_scale", {{run.weight_scale[5].data()}});
-  step.bind_raw("master", {{master.data()}});
+  step.bind_raw("weight", {run.weight[5].data()});
+  step.bind_raw("weight_scale", {run.weight_scale[5].data()});
+  step.bind_raw("master", {master.data()});
   step.prepare();
   step.run({}, step.make_args());
   for (size_t i = 0; i < master.size(); ++i) {

@@ -279,9 +279,9 @@ TEST_CASE(
   for (std::string format : {"mxe4m3", "mxe4m3_rceil"}) {
     std::vector<float> values(128, -1);
     Step step(conversion(format, "f32"), Layout().add({.elements = 128}), Device::cpu(2));
-    step.bind_raw("from." + format + ".weight", {{codes.data()}});
-    step.bind_raw("from." + format + ".weight_scale", {{scales.data()}});
-    step.bind_raw("to", {{values.data()}});
+    step.bind_raw("from." + format + ".weight", {codes.data()});
+    step.bind_raw("from." + format + ".weight_scale", {scales.data()});
+    step.bind_raw("to", {values.data()});
     step.prepare();
     step.run({}, step.make_args());
     CHECK(values[0] == std::ldexp(1.0F, -127));

@@ -101,13 +101,13 @@ TEST_CASE("division by a value of the step has the machine's bits") {
     std::vector<float> x(kSize), quotient(kSize), of_root(kSize);
     Step step(parse(kStep), layout, Device::cpu(1, level));
     step.prepare();
-    step.bind_raw("quotient", {{quotient.data()}});
-    step.bind_raw("of_root", {{of_root.data()}});
+    step.bind_raw("quotient", {quotient.data()});
+    step.bind_raw("of_root", {of_root.data()});
     Args args = step.make_args();
     for (float d : divisors(random)) {
       x = dividends(d, random);
       args.set("d", d);
-      step.run({{x.data()}}, args);
+      step.run({x.data()}, args);
       CHECK_MESSAGE(difference(x, d, quotient, of_root) == "", level);
     }
   }

@@ -56,11 +56,11 @@ Converted<Rest> keep(std::vector<float> x, std::string_view form, const std::str
   auto run = [&](const Program& program, const std::string& whole, const std::string& parts) {
     Step step(program, layout, device);
     auto bind = [&](const std::string& buffer, void* at) {
-      step.bind_raw(parts + "." + std::string(form) + "." + buffer, {{at}});
+      step.bind_raw(parts + "." + std::string(form) + "." + buffer, {at});
     };
     bind("weight", k.weight.data());
     bind(rest, k.rest.data());
-    step.bind_raw(whole, {{whole == "from" ? x.data() : k.back.data()}});
+    step.bind_raw(whole, {whole == "from" ? x.data() : k.back.data()});
     step.prepare();
     step.run(std::vector<void*>{}, step.make_args());
   };
@@ -145,12 +145,12 @@ struct Run {
       weight[i] =
           static_cast<uint16_t>(narrow(static_cast<float>(i % 1009) / 500 - 1, DType::bf16));
     }
-    step.bind_raw("weight", {{weight.data()}});
-    if (kind == Master::f32) step.bind_raw("master", {{master.data()}});
-    if (kind == Master::remainder) step.bind_raw("remainder", {{remainder.data()}});
-    if (kind == Master::ecc24) step.bind_raw("correction", {{correction.data()}});
-    step.bind_raw("exp_avg", {{m.data()}});
-    step.bind_raw("exp_avg_sq", {{v.data()}});
+    step.bind_raw("weight", {weight.data()});
+    if (kind == Master::f32) step.bind_raw("master", {master.data()});
+    if (kind == Master::remainder) step.bind_raw("remainder", {remainder.data()});
+    if (kind == Master::ecc24) step.bind_raw("correction", {correction.data()});
+    step.bind_raw("exp_avg", {m.data()});
+    step.bind_raw("exp_avg_sq", {v.data()});
     step.prepare();
     step.init_state();
   }
@@ -160,7 +160,7 @@ struct Run {
         float g = std::sin(static_cast<float>(i * 7 + static_cast<size_t>(k) * 13));
         grad[i] = static_cast<uint16_t>(narrow(g, DType::bf16));
       }
-      step.run({{grad.data()}}, step.make_args());
+      step.run({grad.data()}, step.make_args());
     }
   }
 };

@@ -24,12 +24,12 @@
 
 using namespace stepfuse;
 
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define STEPFUSE_LIMITS_THREADS 1
 namespace {
 std::atomic<int> g_threads_left{-1};  // below 0: unlimited
 }  // namespace
 
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#define STEPFUSE_LIMITS_THREADS 1
 // Replaces the C library's function, also for oneTBB.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                               void* (*function)(void*), void* data) {
@@ -59,7 +59,7 @@ struct Trainer {
     return Step(make_recipe("sgd", {.clip = Clip::l2}), layout, Device::cpu());
   }
   Trainer() {
-    step.bind_raw("weight", {{weight.data()}});
+    step.bind_raw("weight", {weight.data()});
     step.prepare();
   }
   bool run_updates() {
@@ -67,7 +67,7 @@ struct Trainer {
     Args args = step.make_args();
     args.set("lr", 0.5);
     args.set("max_norm", 1e9);
-    step.run({{grad.data()}}, args);
+    step.run({grad.data()}, args);
     for (float w : weight) {
       if (w != 0.5F) return false;
     }

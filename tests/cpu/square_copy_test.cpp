@@ -270,10 +270,10 @@ TEST_CASE("copies in squares: a conversion makes f32 masters of them") {
     Step step(conversion(form, "f32"), Layout().add({.elements = values.size(), .columns = 32}),
               Device::cpu(2));
     std::string prefix = fmt::format("from.{}.", form);
-    step.bind_raw(prefix + "weight", {{is_four ? static_cast<void*>(run.fours[kTensor].data())
-                                               : run.weight[kTensor].data()}});
-    step.bind_raw(prefix + "weight_scale", {{run.weight_scale[kTensor].data()}});
-    step.bind_raw("to", {{values.data()}});
+    step.bind_raw(prefix + "weight", {is_four ? static_cast<void*>(run.fours[kTensor].data())
+                                              : run.weight[kTensor].data()});
+    step.bind_raw(prefix + "weight_scale", {run.weight_scale[kTensor].data()});
+    step.bind_raw("to", {values.data()});
     step.prepare();
     step.init_state();
     if (is_four) {

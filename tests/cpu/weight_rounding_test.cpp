@@ -143,15 +143,15 @@ TEST_CASE("stochastically rounded weights below f32 arrive where f32 weights do,
     std::vector<float> m(kSize);
     std::vector<float> v(kSize);
     Step step(make_recipe(recipe, options), layout, Device::cpu(2));
-    step.bind_raw("weight", {{weight.data()}});
-    step.bind_raw("exp_avg", {{m.data()}});
-    if (step.program().find_buffer("exp_avg_sq") >= 0) step.bind_raw("exp_avg_sq", {{v.data()}});
+    step.bind_raw("weight", {weight.data()});
+    step.bind_raw("exp_avg", {m.data()});
+    if (step.program().find_buffer("exp_avg_sq") >= 0) step.bind_raw("exp_avg_sq", {v.data()});
     step.prepare();
     step.init_state();
     Args args = step.make_args();
     args.set("weight_decay", 0);
     args.set("lr", 1e-4);  // a 78th of the distance between bf16 numbers at 1.5
-    for (int i = 0; i < 100; ++i) step.run({{grad.data()}}, args);
+    for (int i = 0; i < 100; ++i) step.run({grad.data()}, args);
     double sum = 0;
     for (uint16_t w : weight) sum += std::bit_cast<float>(uint32_t{w} << 16);
     CHECK(sum / static_cast<double>(kSize) == doctest::Approx(1.49).epsilon(0.0003));

@@ -33,9 +33,9 @@ uint64_t blocks(size_t size, const std::string& declared = "", const std::string
                   added + " : [f32]\n store @weight, %n\n}"),
             layout, Device::cuda());
   step.prepare();
-  step.bind_raw("weight", {{weight.data()}});
+  step.bind_raw("weight", {weight.data()});
   uint64_t before = launched_blocks();
-  step.run({{grad.data()}}, step.make_args());
+  step.run({grad.data()}, step.make_args());
   step.stats();
   uint64_t launched = launched_blocks() - before;
   CHECK(weight == grad);
@@ -101,11 +101,11 @@ TEST_CASE("rows and columns are launches of their own where blocks do not wait")
     layout.add({.elements = kRows * kColumns, .columns = kColumns});
     Step step(parse(text), layout, device, {.form = form, .observe = observes});
     step.prepare();
-    step.bind_raw("weight", {{weight.data()}});
+    step.bind_raw("weight", {weight.data()});
     reset_driver_calls();
     for (int i = 0; i < 2; ++i) {
-      if (observes) step.observe(Tensor{0}, {{grad.data()}}, step.make_args());
-      step.run({{grad.data()}}, step.make_args());
+      if (observes) step.observe(Tensor{0}, {grad.data()}, step.make_args());
+      step.run({grad.data()}, step.make_args());
     }
     step.stats();
     return weight;

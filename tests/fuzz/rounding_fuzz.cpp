@@ -60,10 +60,10 @@ Results run(const Case& c, int mode) {
   std::vector<float> gradient = c.gradient;
   r.arrays.assign(p.buffers.size(), c.gradient);
   for (size_t b = 0; b < p.buffers.size(); ++b) {
-    if (p.buffers[b].name != "grad") step.bind_raw(p.buffers[b].name, {{r.arrays[b].data()}});
+    if (p.buffers[b].name != "grad") step.bind_raw(p.buffers[b].name, {r.arrays[b].data()});
   }
   step.init_state();
-  for (int i = 0; i < 2; ++i) step.run({{gradient.data()}}, args);
+  for (int i = 0; i < 2; ++i) step.run({gradient.data()}, args);
   if (auto stats = step.stats()) {
     for (const auto& [name, value] : stats->values)
       r.reports += fmt::format("{}={:a} ", name, value);

@@ -218,17 +218,17 @@ TEST_CASE("a formula's own sum is exchanged as a sum, beside the maximum norm") 
     Step step(program, Layout().add({.name = "t", .elements = weight.size()}), Device::cpu(1),
               {.observe = true});
     step.prepare();
-    step.bind_raw("weight", {{weight.data()}});
+    step.bind_raw("weight", {weight.data()});
     step.init_state();
     Args args = step.make_args();
-    step.reduce({{gradient.data()}}, args);
+    step.reduce({gradient.data()}, args);
     for (const Partial& p : step.partials().all) {
       bool own = p.name == "sum" || p.name == "top";
       CHECK(p.pipeline == !own);
     }
     CHECK(step.partials().at("sum").op == Reduction::add);
     if (ranks != nullptr) share_partials(step, *ranks);
-    step.run({{gradient.data()}}, args);
+    step.run({gradient.data()}, args);
     return weight;
   };
   const std::vector<float> weight = {1, 2, 3, 4}, gradient = {0.5F, -1, 0.25F, 2};
@@ -452,9 +452,9 @@ TEST_CASE("reports per tensor are not shared") {
            Step step(make_recipe("sgd", options), Layout().add({.name = "t", .elements = 4}),
                      Device::cpu(1), {.observe = true});
            step.prepare();
-           step.bind_raw("weight", {{own.data()}});
+           step.bind_raw("weight", {own.data()});
            step.init_state();
-           step.reduce({{gradient.data()}}, step.make_args());
+           step.reduce({gradient.data()}, step.make_args());
            share_partials(step, ranks);
          })) {
       CHECK(said.find("make the recipe without layer_norms and check_updates") !=

@@ -18,9 +18,9 @@ TEST_CASE("init_state() starts again what the step writes and keeps what the cal
     Step step(make_recipe("adamw", options), layout, device);
     std::vector<uint16_t> weight(kSize, 0x3F80);  // 1 in bf16
     std::vector<float> exp_avg(kSize, 3), exp_avg_sq(kSize, 3), grad(kSize, 0.25F);
-    step.bind_raw("weight", {{weight.data()}});
-    step.bind_raw("exp_avg", {{exp_avg.data()}});
-    step.bind_raw("exp_avg_sq", {{exp_avg_sq.data()}});
+    step.bind_raw("weight", {weight.data()});
+    step.bind_raw("exp_avg", {exp_avg.data()});
+    step.bind_raw("exp_avg_sq", {exp_avg_sq.data()});
     step.prepare();
     CHECK(step.read_state("seed")[0].i64() == 0);
     step.write_state("seed", std::vector<Bits>{Bits::of(int64_t{77})});
@@ -34,7 +34,7 @@ TEST_CASE("init_state() starts again what the step writes and keeps what the cal
       CHECK(step.read_state("seed")[0].i64() == 77);
       CHECK(step.read_state("step")[0].i64() == 0);
       CHECK(exp_avg[5] == 0);
-      step.run({{grad.data()}}, args);
+      step.run({grad.data()}, args);
       CHECK(step.read_state("step")[0].i64() == 1);
       if (round == 0) first = weight;
       CHECK(weight == first);

@@ -41,7 +41,7 @@ struct Trainer {
   float grad = 1;
   Step step;
   explicit Trainer(const RecipeOptions& options) : step(make(options)) {
-    step.bind_raw("weight", {{weight.data()}});
+    step.bind_raw("weight", {weight.data()});
     step.prepare();
   }
   Step make(const RecipeOptions& options) {
@@ -51,7 +51,7 @@ struct Trainer {
   }
   StepStats run(bool overflows) {
     grad = overflows ? std::numeric_limits<float>::infinity() : 1;
-    step.run({{&grad}}, step.make_args());
+    step.run({&grad}, step.make_args());
     return *step.latest();
   }
 };

@@ -24,7 +24,9 @@ std::string error_of(const std::string& recipe, const RecipeOptions& options) {
 // How many members an aggregate has: as many as can be initialised from anything.
 struct Anything {
   template <class T>
-  operator T() const;
+  operator T() const {
+    return T{};
+  }
 };
 template <class T, class... Given>
 consteval size_t member_count() {

@@ -44,18 +44,25 @@ struct Lanes {
 #define PTX_EACH_LEVEL
 #endif
 
+// The lanes of a loop do not depend on one another. clang has no such pragma.
+#if defined(__clang__)
+#define PTX_EACH_LANE
+#else
+#define PTX_EACH_LANE _Pragma("GCC ivdep")
+#endif
+
 // Writes the values of the participating lanes to the row.
 void set_some(const Lanes& lanes, u32* row, const u32* values);
 void set_some(const Lanes& lanes, u64* row, const u64* values);
 
 // Writes value(k) to lane k of a row of T. The row may be an operand: a lane reads only its own
 // values, and before it writes.
-#define PTX_SET_LANES(T, target, lanes, value)                                            \
-  {                                                                                       \
-    alignas(64) T held[kLanes];                                                           \
-    T* const out = (lanes).all() ? (target) : held;                                       \
-    _Pragma("GCC ivdep") for (u32 k = 0; k < kLanes; ++k) out[k] = static_cast<T>(value); \
-    if (!(lanes).all()) set_some(lanes, target, held);                                    \
+#define PTX_SET_LANES(T, target, lanes, value)                                     \
+  {                                                                                \
+    alignas(64) T held[kLanes];                                                    \
+    T* const out = (lanes).all() ? (target) : held;                                \
+    PTX_EACH_LANE for (u32 k = 0; k < kLanes; ++k) out[k] = static_cast<T>(value); \
+    if (!(lanes).all()) set_some(lanes, target, held);                             \
   }
 
 }  // namespace ptx
