@@ -38,6 +38,8 @@ constexpr Numbers kNumbers64 = {0x1.71547652b82fep+0,
 // Writes ops of one type.
 class Writer {
  public:
+  // A call whose arguments make more than one value has a statement for each, since compilers differ in the order in
+  // which they evaluate arguments, and the order is seen in the step's text.
   Writer(Values& v, SourceLoc loc, DType t)
       : numbers(t == DType::f32 ? kNumbers32 : kNumbers64), v_(v), loc_(loc), t_(t) {}
 
@@ -55,7 +57,8 @@ class Writer {
   // may overflow although the result does not; therefore the exponent is one less and the result is
   // doubled.
   Value exp(Value x) const {
-    Value near = op(Op::clamp, x, constant(-numbers.far), constant(numbers.far));
+    Value far = constant(numbers.far);
+    Value near = op(Op::clamp, x, constant(-numbers.far), far);
     Value log2_e = constant(numbers.log2_e);
     Value p = op(Op::mul, near, log2_e);
     Value lost = op(Op::fma, near, log2_e, op(Op::neg, p));
@@ -69,7 +72,8 @@ class Writer {
 
   Value log(Value x) const {
     Value l = op(Op::log2, x);
-    return op(Op::fma, l, constant(numbers.ln2), op(Op::mul, l, constant(numbers.ln2_low)));
+    Value low = op(Op::mul, l, constant(numbers.ln2_low));
+    return op(Op::fma, l, constant(numbers.ln2), low);
   }
 
   Value tanh(Value x) const {
@@ -81,7 +85,8 @@ class Writer {
     }
     Value small = op(Op::fma, op(Op::mul, size, square), series, size);
     Value power = exp(op(Op::add, size, size));
-    Value rest = op(Op::div, constant(2), op(Op::add, power, constant(1)));
+    Value divisor = op(Op::add, power, constant(1));
+    Value rest = op(Op::div, constant(2), divisor);
     Value is_small = op(Op::lt, size, constant(kTanhEnd));
     Value result = choose(is_small, small, op(Op::sub, constant(1), rest));
     return op(Op::mul, result, op(Op::sign, x));  // keeps the sign of a zero
@@ -120,7 +125,8 @@ Operand remainder(Values& v, SourceLoc loc, const Operand& a, const Operand& b) 
     left = w.op(Op::fma, w.op(Op::neg, w.op(Op::floor, quotient)), y, x);
   }
   Value zero = t == DType::i64 ? v.c.i64(0) : w.constant(0);
-  Value other_sign = w.op(Op::bit_xor, w.op(Op::lt, left, zero), w.op(Op::lt, y, zero));
+  Value divisor_is_negative = w.op(Op::lt, y, zero);
+  Value other_sign = w.op(Op::bit_xor, w.op(Op::lt, left, zero), divisor_is_negative);
   Value is_over = w.op(Op::bit_and, w.op(Op::ne, left, zero), other_sign);
   return {loc, w.choose(is_over, w.op(Op::add, left, y), left), {}};
 }

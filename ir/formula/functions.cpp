@@ -70,7 +70,8 @@ Operand pow(Values& v, SourceLoc loc, Operands o) {
 Operand random(Values& v, SourceLoc loc, Operands) {
   Value bits = v.made(loc, v.c.random_bits()).value;
   Value upper = v.made(loc, v.c.b.apply(Op::shr, {bits, v.c.i32(8)})).value;
-  return v.made(loc, v.made(loc, v.c.b.cast(upper, DType::f32)).value * v.c.f32(0x1p-24));
+  Value scale = v.c.f32(0x1p-24);
+  return v.made(loc, v.made(loc, v.c.b.cast(upper, DType::f32)).value * scale);
 }
 
 struct Function {
@@ -145,7 +146,8 @@ Operand mean(Values& v, SourceLoc loc, const Operand& x, Granularity to) {
   Value sum = x.is_bool()
                   ? count_true(v, loc, x, to).value
                   : v.made(loc, v.c.b.reduce(Op::reduce_add, v.to(x, DType::f32), to)).value;
-  Value count = v.made(loc, max(v.c.i64(1), v.count(to))).value;
+  Value known = v.count(to);
+  Value count = v.made(loc, max(v.c.i64(1), known)).value;
   Operand of = v.made(loc, v.c.b.cast(count, DType::f64));
   const Operand parts[] = {
       to == per::column ? Operand{loc, sum, {}} : v.made(loc, v.c.b.cast(sum, DType::f64)), of};

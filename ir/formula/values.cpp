@@ -155,13 +155,17 @@ Value Values::count(Granularity of) {
   if (of == per::row) return known = columns();
   if (of == per::column) return known = rows();
   if (of == per::tensor) return known = c.b.element_count().named("elements");
-  Value own = c.b.select(c.b.present().named("here"), count(per::tensor), c.i64(0));
+  Value none = c.i64(0);
+  Value all = count(per::tensor);
+  Value own = c.b.select(c.b.present().named("here"), all, none);
   known = c.b.reduce(Op::reduce_add, own.named("elements_here"), of);
   return known.named(fmt::format("{}_elements", info(of).name));
 }
 
 Value Values::rows() {
-  return rows_ ? rows_ : rows_ = (count(per::tensor) / columns()).named("rows");
+  if (rows_) return rows_;
+  Value own_columns = columns();
+  return rows_ = (count(per::tensor) / own_columns).named("rows");
 }
 Value Values::columns() {
   return columns_ ? columns_ : columns_ = c.b.column_count().named("columns");

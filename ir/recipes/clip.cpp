@@ -76,9 +76,11 @@ Value by_z_score(Context& c, Verdict& verdict) {
       ((variance.before * before + spread) / number).named("clip_first_variance");
   Value keep = c.arg("clip_decay");
   Value give = (c.f64(1) - keep).named("clip_give");
-  Value next_mean = (mean.before * keep + target * give).named("clip_next_mean");
+  Value mean_gain = target * give;
+  Value next_mean = (mean.before * keep + mean_gain).named("clip_next_mean");
   Value off = (target - next_mean).named("clip_off");
-  Value next_variance = (variance.before * keep + off * off * give).named("clip_next_variance");
+  Value variance_gain = off * off * give;
+  Value next_variance = (variance.before * keep + variance_gain).named("clip_next_variance");
   verdict.averages = {{count.state, (count.before + c.i64(1)).named("clip_count_next")},
                       {mean.state, c.b.select(warm, first_mean, next_mean)},
                       {variance.state, c.b.select(warm, first_variance, next_variance)}};
@@ -98,13 +100,15 @@ Value by_own_average(Context& c, Value g, Verdict& verdict) {
                    .named("clip_warms_up");
   Value global = by_max_norm(c, verdict.norm);
   Value bound = (c.arg("clip_growth") * max(average.before, c.f64(1e-8))).named("clip_bound");
+  Value one = c.f64(1);
   Value own =
-      min((bound / max(norm.named("own_norm_f64"), c.f64(1e-8))).named("clip_own_ratio"), c.f64(1))
+      min((bound / max(norm.named("own_norm_f64"), c.f64(1e-8))).named("clip_own_ratio"), one)
           .named("clip_own");
   Value used = c.b.select(warm, c.b.cast(global, DType::f64).named("clip_global"), own);
   Value clipped = (norm * used.named("clip_used")).named("clip_norm");
   Value keep = c.arg("clip_decay");
-  Value next = (average.before * keep + clipped * (c.f64(1) - keep)).named("clip_average_moved");
+  Value gain = clipped * (one - keep);
+  Value next = (average.before * keep + gain).named("clip_average_moved");
   verdict.averages = {
       {average.state,
        c.b.select(warm, min(average.before, clipped), next).named("clip_average_next")}};

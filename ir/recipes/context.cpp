@@ -87,6 +87,10 @@ Value Context::seed() {
   return seed_ = b.read(b.state("seed", {DType::i64, per::step})).named("seed");
 }
 
-Value Context::random_bits() { return b.random(seed(), count(), i32(streams_++)); }
+Value Context::random_bits() {
+  Value stream = i32(streams_++);
+  Value step = count();
+  return b.random(seed(), step, stream);
+}
 
 }  // namespace stepfuse::recipes

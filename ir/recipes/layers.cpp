@@ -22,7 +22,8 @@ Value norm(Context& c, Value v, const std::string& name) {
 Value count(Context& c, Value condition, const std::string& name) {
   Value one = c.b.cast(condition, DType::i32).named("layer_" + name + "_one");
   Value sum = c.b.reduce(Op::reduce_add, one, per::tensor).named("layer_" + name + "_sum");
-  Value all = c.b.cast(sum, DType::i64) & c.i64(0xFFFFFFFF);
+  Value low_bits = c.i64(0xFFFFFFFF);
+  Value all = c.b.cast(sum, DType::i64) & low_bits;
   return all.named("layer_" + name);
 }
 
@@ -73,8 +74,9 @@ void report_layers(Context& c, Value gradient, const Parameter& p) {
   if (!o.check_updates) return;
   Value has_gradient = (!eq(gradient, c.f32(0)).named("layer_g_zero")).named("layer_g_nonzero");
   Value lost = (has_gradient & unmoved(kept, c, p)).named("layer_lost");
-  write(c, "updates", if_applied(count(c, has_gradient, "updates"), c.i64(0)));
-  write(c, "lost_updates", if_applied(count(c, lost, "lost_updates"), c.i64(0)));
+  Value none = c.i64(0);
+  write(c, "updates", if_applied(count(c, has_gradient, "updates"), none));
+  write(c, "lost_updates", if_applied(count(c, lost, "lost_updates"), none));
 }
 
 }  // namespace stepfuse::recipes

@@ -97,8 +97,10 @@ StateRef of_tensors(Context& c, const std::string& name, float first) {
 // scale.
 Value scale_to_largest(Context& c, Value widest, Value otherwise) {
   Value highest = c.f32(c.settings.model == DType::f8e4m3 ? 448 : 57344);
-  Value wanted = min(highest / widest, c.f32(std::numeric_limits<float>::max()));
-  Value usable = (isfinite(widest) & (c.f32(0) < widest)).named("amax_is_usable");
+  Value most = c.f32(std::numeric_limits<float>::max());
+  Value wanted = min(highest / widest, most);
+  Value is_positive = c.f32(0) < widest;
+  Value usable = (isfinite(widest) & is_positive).named("amax_is_usable");
   return c.b.select(usable, wanted, otherwise);
 }
 
