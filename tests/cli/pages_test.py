@@ -32,6 +32,9 @@ ELSEWHERE = (
     (r"python3 -c \"import json, torch", "tests/python/test_pages.py"),
     (r"PYTHONPATH=build/python build/jax/bin/python tests/python_jax/run\.py", "tests/python_jax/run.py"),
     (r"export PYTHONPATH=build/python", "tests/python/run.py"),
+    (r"STEPFUSE_TEST_REAL_GPU=1 build/bin/cuda_test", "tests/cuda/cli_test.cpp"),  # these three on a machine with a GPU
+    (r"(STEPFUSE_TEST_DEVICE=cuda )?PYTHONPATH=build/python python3 tests/python/run\.py", "tests/python/test_gpu.py"),
+    (r"STEPFUSE_TEST_DEVICE=cuda PYTHONPATH=build/python python3 tests/python_jax/run\.py", "tests/python_jax/test_gpu.py"),
     (r"(tools|tests)/[\w/]+\.(sh|py)", ""),  # its name and options are checked
 )
 
