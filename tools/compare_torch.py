@@ -104,38 +104,38 @@ class Contestant:
         self.process.wait()
 
 
-def start_one(name, given, cold):
-    """Returns a contestant's process, whose first step has warm caches, and the time of a first step with empty ones."""
-    first_s = None
+def start_one(name, given, times_first):
+    """Returns a contestant's process, and the times of first steps with empty and with warm caches; None if it is left out."""
     try:
-        if cold:
-            first = Contestant(name, *given)
-            first.close()
-            first_s = first.first
-        return Contestant(name, *given), first_s
+        if not times_first:
+            return Contestant(name, *given), None, None
+        cold = Contestant(name, *given)
+        cold.close()
+        warm = Contestant(name, *given)
+        return warm, cold.first, warm.first
     except LeftOut as reason:
         print(f"left out: {name}: {reason}", file=sys.stderr)
         if name == "stepfuse":
             raise SystemExit("nothing to compare with") from None
-        return None, None
+        return None
 
 
-def start(names, sizes, threads, device, caches, limit, cold):
-    """Starts everybody: one after the other where first steps with empty caches are timed, otherwise all at once."""
+def start(names, sizes, threads, device, caches, limit, times_first):
+    """Starts everybody: one after the other if first steps are timed, otherwise all at once."""
     given = (sizes, threads, device, caches, limit)
-    with concurrent.futures.ThreadPoolExecutor(1 if cold else len(names)) as pool:
-        made = dict(zip(names, pool.map(lambda name: start_one(name, given, cold), names)))
-    contestants = {name: one for name, (one, _) in made.items() if one is not None}
-    cold = {name: made[name][1] for name in contestants}
+    with concurrent.futures.ThreadPoolExecutor(1 if times_first else len(names)) as pool:
+        made = zip(names, pool.map(lambda name: start_one(name, given, times_first), names))
+        made = {name: one for name, one in made if one is not None}
+    contestants = {name: one for name, (one, _, _) in made.items()}
     ours = contestants["stepfuse"].checksum
     for n, c in contestants.items():
         if abs(c.checksum - ours) > 1e-3 * abs(ours):
             raise SystemExit(f"{n} did other work: its weights sum to {c.checksum}, stepfuse's to {ours}")
-    return cold, contestants
+    return contestants, {name: first for name, (_, *first) in made.items()}
 
 
-def compare(name, sizes, rounds, threads, names, device, caches, limit, cold):
-    cold, contestants = start(names, sizes, threads, device, caches, limit, cold)
+def compare(name, sizes, rounds, threads, names, device, caches, limit, times_first):
+    contestants, first = start(names, sizes, threads, device, caches, limit, times_first)
     repeats = {n: max(1, min(200, round(TURN_S / max(c.turn(3, False), 1e-6)))) for n, c in contestants.items()}
     for r in range(rounds):
         for n, c in contestants.items():
@@ -150,14 +150,13 @@ def compare(name, sizes, rounds, threads, names, device, caches, limit, cold):
         result["rows"][n] = {"median_s": median, "min_s": min(c.times), "max_s": max(c.times), "share": floor / median,
                              "host_median_s": statistics.median(c.host),
                              "host_p99_s": sorted(c.host)[int(0.99 * (len(c.host) - 1))], "launches": c.launches,
-                             "first_s": cold[n], "first_warm_s": c.first, "ratio": median / statistics.median(ours.times)}
+                             "first_s": first[n][0], "first_warm_s": first[n][1], "ratio": median / statistics.median(ours.times)}
         c.close()
     return result
 
 
 def first_steps(row):
-    cold = "-" if row["first_s"] is None else f"{row['first_s']:.2f}"
-    return f"{cold} ({row['first_warm_s']:.2f}) s"
+    return "-" if row["first_s"] is None else f"{row['first_s']:.2f} ({row['first_warm_s']:.2f}) s"
 
 
 def table(results, names):
@@ -185,7 +184,7 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--first-step", type=float, default=600, metavar="SECONDS",
                         help="a contestant whose first step takes longer is left out of that layout (default 600)")
-    parser.add_argument("--warm", action="store_true", help="do not time first steps with empty caches; start all contestants at once")
+    parser.add_argument("--at-once", action="store_true", help="start all contestants at once, and do not time first steps")
     parser.add_argument("--without", nargs="*", default=[], choices=NAMES[1:], help="contestants to leave out")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build", help="folder for the table and the SVG")
     args = parser.parse_args()
@@ -216,7 +215,7 @@ def main():
     for name, sizes in layouts(args.layouts):
         with tempfile.TemporaryDirectory() as caches:
             results.append(compare(name, sizes, args.rounds, args.threads, names, args.device, caches, args.first_step,
-                                   not args.warm))
+                                   not args.at_once))
         save(args.out, heading + table(results, names) + busy, {"machine": what, "results": results})
     print(heading + table(results, names) + busy)
     return 0

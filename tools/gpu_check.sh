@@ -25,7 +25,8 @@ out=
 quick=
 smoke=
 pack=
-only=bits,tests,sanitizer,benchmark,model,options,peers
+parts=bits,tests,sanitizer,benchmark,model,options,peers
+only=$parts
 while (($#)); do
   case $1 in
     --build) build=$2 && shift 2 ;;
@@ -34,8 +35,14 @@ while (($#)); do
     --quick) quick=1 && shift ;;
     --smoke) smoke=1 && shift ;;
     --only=*) only=${1#*=} && shift ;;
-    *) sed -n '2,18p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    *) sed -n '2,19p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
   esac
+done
+for part in ${only//,/ }; do
+  if [[ ,$parts, != *,$part,* ]]; then
+    echo "gpu_check: --only: no part '$part'; the parts are ${parts//,/, }" >&2
+    exit 2
+  fi
 done
 binaries=(gpu_test stepfuse_gpu_bench stepfuse)
 for binary in "${binaries[@]}"; do
@@ -209,7 +216,7 @@ check_options() {
 check_peers() {
   [[ -n $quick ]] && return
   if [[ -z $smoke && -f $here/compare_torch.py ]] && python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-    STEPFUSE_BUILD=$build limited 150 python3 "$here/compare_torch.py" --device cuda --rounds 5 --first-step 40 --warm \
+    STEPFUSE_BUILD=$build limited 150 python3 "$here/compare_torch.py" --device cuda --rounds 5 --first-step 40 --at-once \
       --out "$out" 16M 64M resnet50 gpt2 | tee "$out/peers.txt" || status=1
   else
     echo "no PyTorch with CUDA in this python3: left out" | tee "$out/peers.txt"
@@ -218,10 +225,6 @@ check_peers() {
 
 for part in ${only//,/ }; do
   echo "== $part"
-  if [[ $(type -t "check_$part") != function ]]; then
-    echo "gpu_check: --only: no part '$part'; the parts are bits, tests, sanitizer, benchmark, model, options, peers" >&2
-    exit 2
-  fi
   "check_$part"
 done
 echo "gpu_check: results are in $out, after $SECONDS s"

@@ -35,11 +35,10 @@ constexpr Numbers kNumbers64 = {0x1.71547652b82fep+0,
                                 700,
                                 kTanh64};
 
-// Writes ops of one type.
+// Writes ops of one type. No call has two arguments that write ops: compilers evaluate arguments in different orders,
+// and a step's text shows the order.
 class Writer {
  public:
-  // A call whose arguments make more than one value has a statement for each, since compilers differ in the order in
-  // which they evaluate arguments, and the order is seen in the step's text.
   Writer(Values& v, SourceLoc loc, DType t)
       : numbers(t == DType::f32 ? kNumbers32 : kNumbers64), v_(v), loc_(loc), t_(t) {}
 

@@ -4,7 +4,6 @@ The other files create their tensors on torch's default device, so STEPFUSE_TEST
 """
 
 import gc
-import time
 
 import pytest
 import torch
@@ -125,16 +124,14 @@ def test_a_step_waits_for_nothing(more):
         set_gradients(params, k)
         optimizer.step()
     torch.cuda.synchronize()
-    done = torch.cuda.Event()
+    slept = torch.cuda.Event()
     torch.cuda.set_sync_debug_mode("error")
     try:
         torch.cuda._sleep(A_SECOND)
-        began = time.perf_counter()
+        slept.record()
         for _ in range(5):
             optimizer.step()
-        took = time.perf_counter() - began
-        done.record()
-        assert not done.query() and took < 0.5
+        assert not slept.query()  # the host is here before the device has begun with the first of them
     finally:
         torch.cuda.set_sync_debug_mode("default")
     torch.cuda.synchronize()

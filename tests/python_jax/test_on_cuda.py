@@ -3,7 +3,6 @@
 import os
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -13,14 +12,10 @@ if "STEPFUSE_CALL_FRAME" not in os.environ:
     pytest.skip("ctest runs these as python_jax_on_cuda", allow_module_level=True)
 
 import fake_cuda  # noqa: E402
+from on_devices import KINDS, bits, make_arrays  # noqa: E402
 
-SHAPES = {"kernel": (40, 30), "bias": (30,), "scale": (), "table": (1300,), "none": (0, 3)}
+TABLE = 1300
 STEPS = 3
-
-
-def make_arrays(seed, dtype=np.float32, scale=1.0):
-    rng = np.random.default_rng(seed)
-    return {name: jnp.asarray(scale * rng.standard_normal(shape), dtype) for name, shape in SHAPES.items()}
 
 
 @pytest.fixture(scope="module")
@@ -37,20 +32,16 @@ def on_cuda(device):
     device.cuda.stepfuse_fake_lazy(0)
 
 
-def bits(tree):
-    return [(jax.tree_util.keystr(path), np.asarray(leaf).tobytes()) for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]]
-
-
 def check(device, monkeypatch, tx, dtype=np.float32, scale=1.0, poison=None):
     """Steps on the CPU and on the device."""
-    a = b = make_arrays(0, dtype)
+    a = b = make_arrays(0, TABLE, dtype)
     state = tx.init(a)
     with monkeypatch.context() as patch:
         patch.setattr(jax.ffi, "ffi_call", device.ffi_call)
         other = tx.init(b)
     assert bits(state) == bits(other)
     for i in range(STEPS):
-        grads = make_arrays(i + 1, dtype, scale)
+        grads = make_arrays(i + 1, TABLE, dtype, scale)
         if i == poison:
             grads["table"] = grads["table"].at[7].set(np.inf)
         a, state = tx.step(a, state, grads)
@@ -60,16 +51,6 @@ def check(device, monkeypatch, tx, dtype=np.float32, scale=1.0, poison=None):
         assert bits(a) == bits(b), i
         assert bits(state) == bits(other), i
     return state
-
-
-KINDS = {
-    "adamw with a schedule": ({"lr": lambda n: 0.1 / (n + 1), "max_norm": 1.0}, np.float32),
-    "fp8": ({"moments": "fp8", "moments_min": 1, "max_norm": lambda n: 1.0 + n}, np.float32),
-    "stochastic": ({"weight_rounding": "stochastic", "seed": 5, "lr": 0.01}, jnp.bfloat16),
-    "zclip": ({"clip": "zclip", "lr": 0.01}, np.float32),
-    "monitor": ({"options": ["monitor"], "max_norm": 1.0}, np.float32),
-    "remainder": ({"master": "remainder", "moments": "int8", "moments_min": 1}, jnp.bfloat16),
-}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -111,18 +92,18 @@ def test_addresses_that_move(on_cuda, monkeypatch):
 def test_mistakes(on_cuda, monkeypatch):
     monkeypatch.setattr(jax.ffi, "ffi_call", on_cuda.ffi_call)
     with pytest.raises(RuntimeError, match="device: the interpreter takes arrays of the CPU"):
-        stepfuse.jax.adamw(device="interpreter").init(make_arrays(0))
+        stepfuse.jax.adamw(device="interpreter").init(make_arrays(0, TABLE))
     tx = stepfuse.jax.adamw()
-    state = tx.init(make_arrays(0))
+    state = tx.init(make_arrays(0, TABLE))
     sharded = stepfuse.jax.call.attributes
     monkeypatch.setattr(stepfuse.jax.call, "attributes", lambda *args: {**sharded(*args), "devices": np.int32(4)})
     with pytest.raises(RuntimeError, match="shards of parameters are stepped on the CPU only"):
-        tx.step(make_arrays(0), state, make_arrays(1))
+        tx.step(make_arrays(0, TABLE), state, make_arrays(1, TABLE))
 
 
 def test_registration_with_xla():
     """Both platforms have the three targets: lowering for CUDA without a GPU names them."""
     tx = stepfuse.jax.adamw(lr=0.01)
-    params = make_arrays(0)
+    params = make_arrays(0, TABLE)
     step = jax.jit(tx.step).trace(params, tx.init(params), params).lower(lowering_platforms=("cuda",))
     assert "stepfuse_step" in step.as_text()

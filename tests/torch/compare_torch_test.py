@@ -33,7 +33,7 @@ class Comparison(unittest.TestCase):
         self.addCleanup(patch.stop)
 
     def compare(self, names):
-        return compare_torch.compare("one", [8], 1, 1, names, "cpu", self.folder.name, 3, cold=True)
+        return compare_torch.compare("one", [8], 1, 1, names, "cpu", self.folder.name, 3, times_first=True)
 
     def test_a_slow_first_step_leaves_its_contestant_out(self):
         names = ["stepfuse", "fused", "foreach"]
