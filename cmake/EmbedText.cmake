@@ -7,7 +7,9 @@ file(READ ${SOURCE}/cuda/prelude.cuh prelude)
 file(READ ${SOURCE}/cuda/prelude_tiles.cuh prelude_tiles)
 file(READ ${SOURCE}/cuda/prelude_reduce.cuh prelude_reduce)
 file(READ ${SOURCE}/cuda/prelude_lines.cuh prelude_lines)
+file(READ ${SOURCE}/cuda/prelude_arrange.cuh prelude_arrange)
 file(READ ${SOURCE}/c/prelude.h c_prelude)
+file(READ ${SOURCE}/c/prelude_arrange.h c_prelude_arrange)
 file(GLOB files ${SOURCE}/plan/expansions/*.sf)
 foreach(file IN LISTS files)
   file(READ ${file} lines)
@@ -21,7 +23,9 @@ std::string_view embedded_prelude() { return R\"text(${prelude}
 ${prelude_tiles}
 ${prelude_reduce}
 ${prelude_lines})text\"; }
+std::string_view embedded_prelude_arrange() { return R\"text(${prelude_arrange})text\"; }
 std::string_view embedded_c_prelude() { return R\"text(${c_prelude})text\"; }
+std::string_view embedded_c_prelude_arrange() { return R\"text(${c_prelude_arrange})text\"; }
 std::string_view embedded_expansions() { return R\"text(${expansions})text\"; }
 }  // namespace stepfuse
 ")

@@ -5,9 +5,11 @@
 
 namespace stepfuse {
 
-std::string_view embedded_abi();         // abi.hpp without its # lines
-std::string_view embedded_prelude();     // cuda/prelude.cuh and prelude_*.cuh
-std::string_view embedded_c_prelude();   // c/prelude.h
-std::string_view embedded_expansions();  // plan/expansions/*.sf
+std::string_view embedded_abi();      // abi.hpp without its # lines
+std::string_view embedded_prelude();  // cuda/prelude.cuh and the parts of it that every kernel has
+std::string_view embedded_prelude_arrange();    // cuda/prelude_arrange.cuh
+std::string_view embedded_c_prelude();          // c/prelude.h
+std::string_view embedded_c_prelude_arrange();  // c/prelude_arrange.h
+std::string_view embedded_expansions();         // plan/expansions/*.sf
 
 }  // namespace stepfuse

@@ -421,6 +421,26 @@ class Emitter {
         plan_[r.value].text);
   }
 
+  void emit_arrangements() {
+    out_.open("for (uint32_t tensor_index = 0; tensor_index < ctx->tensor_count; ++tensor_index)");
+    out_.line("const sf_tensor* const tensor = ctx->tensors + tensor_index;");
+    out_.line("if ((tensor->flags & SF_PRESENT) == 0 || tensor->size == 0) continue;");
+    out_.line(fmt::format("void* const* const own = ctx->pointers + {} * (uint64_t)tensor_index;",
+                          plan_.buffer_count));
+    for (const plan::Arrangement& a : plan_.arrangements) {
+      if (int bits = a.order.transposed ? a.bits_of_elements() : 0) {
+        out_.line(fmt::format("sf_transpose(tensor, own[{}], own[{}], {});", a.from, a.to, bits),
+                  a.text);
+        continue;
+      }
+      out_.line(fmt::format("sf_arrange(tensor, own[{}], own[{}], {}, {}, {}, {}, {});", a.from,
+                            a.to, size_of(a.dtype), a.at.rows, a.at.columns, a.order.transposed,
+                            a.order.swizzled),
+                a.text);
+    }
+    out_.close();
+  }
+
   void emit_run() {
     open_function("sf_run");
     for (size_t p = 0; p < plan_.phases.size(); ++p) {
@@ -431,6 +451,7 @@ class Emitter {
       for (const plan::Work& w : phase.work) {
         if (w.rollup != kNone) out_.line(fmt::format("sf_rollup_{}_{}(ctx);", p, w.rollup));
         for (int32_t r : w.folds) emit_fold(r);
+        if (w.arranges) emit_arrangements();
       }
     }
     out_.line("sf_finish(ctx);");
@@ -453,7 +474,9 @@ std::string emit_c(const KernelPlan& plan) {
   std::string functions;
   for (const plan::Expansion* e : plan::needed_expansions(plan, is_native))
     functions += function(*e);
-  return head + std::string(embedded_c_prelude()) + "\n" + functions + Emitter(plan).run();
+  std::string prelude(embedded_c_prelude());
+  if (!plan.arrangements.empty()) prelude += embedded_c_prelude_arrange();
+  return head + prelude + "\n" + functions + Emitter(plan).run();
 }
 
 }  // namespace stepfuse

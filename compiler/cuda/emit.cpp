@@ -152,8 +152,9 @@ class KernelEmitter {
         continue;
       }
       if (is_cooperative()) {
-        emit_barrier(w == nullptr ? "grid barrier: nobody reads rows or columns any more"
-                                  : "grid barrier: slots stand",
+        emit_barrier(w == nullptr  ? "grid barrier: nobody reads rows or columns any more"
+                     : w->arranges ? "grid barrier: everything is stored"
+                                   : "grid barrier: slots stand",
                      phase, left);
       } else if (++number > 0) {
         emit_last(phase, left, false);
@@ -219,7 +220,9 @@ std::string emit_cuda(const KernelPlan& plan, const CudaOptions& options) {
   std::string text = e.out.str() + std::string(embedded_abi());
   e.out = {};
   e.out.line("namespace stepfuse {");
-  text += e.out.str() + std::string(embedded_prelude()) + storage_types(plan);
+  text += e.out.str() + std::string(embedded_prelude());
+  if (!plan.arrangements.empty()) text += embedded_prelude_arrange();
+  text += storage_types(plan);
   e.out = {};
   for (const plan::Expansion* x : plan::needed_expansions(plan, is_native)) text += function(*x);
   for (const plan::Table& t : plan.tables) emit_table(e.out, t);

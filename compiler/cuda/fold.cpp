@@ -77,6 +77,38 @@ void emit_operands(Emission& e, const plan::Rollup& rollup) {
   e.out.close();
 }
 
+// Fills the arrays that have another one's values in a different order: all blocks share the tiles.
+void emit_arrangements(Emission& e) {
+  const KernelPlan& plan = e.plan;
+  e.out.open("", "arrange values");
+  e.out.line(
+      fmt::format("const u64* const bases = ctx.step.bases + u64(ctx.step.tensor_count) * {};",
+                  plan.base_of(kArrangedTile)));
+  e.out.line("const u64 tiles = tile_count(ctx.step, bases);");
+  e.out.pragma("#pragma unroll 1");
+  e.out.open("for (u64 number = blockIdx.x; number < tiles; number += gridDim.x)");
+  e.out.line("const Tile tile = tile_at(ctx.step, bases, number);");
+  e.out.line("if (tile.tensor == kNone) continue;");
+  e.out.line(fmt::format("const u64 first = u64(tile.tensor) * {};", plan.buffer_count));
+  for (const plan::Arrangement& a : plan.arrangements) {
+    int bits = a.order.transposed ? a.bits_of_elements() : 0;
+    std::string_view type = bits != 0               ? "u32"
+                            : size_of(a.dtype) == 1 ? "u8"
+                            : size_of(a.dtype) == 2 ? "u16"
+                                                    : "u32";
+    auto array = [&](int32_t buffer) {
+      return fmt::format("global<{}>(ctx.step.pointers, first + {})", type, buffer);
+    };
+    std::string function = bits != 0
+                               ? fmt::format("transpose_tile<{}>", bits)
+                               : fmt::format("arrange_tile<{}, {}, {}, {}>", a.at.rows,
+                                             a.at.columns, a.order.transposed, a.order.swizzled);
+    e.out.line(fmt::format("{}(tile, {}, {});", function, array(a.from), array(a.to)), a.text);
+  }
+  e.out.close();
+  e.out.close();
+}
+
 }  // namespace
 
 void open_members(Emission& e, Granularity at) {
@@ -107,6 +139,7 @@ bool folds_in_lanes(const KernelPlan& plan, int32_t phase) {
 }
 
 void emit_work(Emission& e, const plan::Phase& phase, const plan::Work& work, bool may_keep) {
+  if (work.arranges) return emit_arrangements(e);
   if (work.rollup != kNone) {
     const plan::Rollup& rollup = phase.rollups[static_cast<size_t>(work.rollup)];
     e.out.open("", fmt::format("roll up {} values", info(rollup.from).name));

@@ -43,9 +43,10 @@ class Lowering {
     out_.args = ArgLayout(p_.args);
     out_.has_rows = has_rows(p_);
     out_.rows_in_order = rows_in_order(p_);
-    out_.based = combined_granularities(p_);
+    out_.based = counted_granularities(p_);
     declare_values();
     declare_arrays();
+    declare_arrangements();
     declare_states();
     declare_tables();
     declare_reductions();
@@ -106,6 +107,19 @@ class Lowering {
     for (size_t i = 0; i < s_.scratch.size(); ++i) {
       add(fmt::format("x_{}", i), fmt::format("scratch {}", i), Owner::scratch, i,
           s_.scratch[i].at);
+    }
+  }
+  void declare_arrangements() {
+    for (size_t b = 0; b < p_.buffers.size(); ++b) {
+      const Buffer& buffer = p_.buffers[b];
+      if (!buffer.order.any()) continue;
+      out_.arrangements.push_back(
+          {.from = buffer.arranges,
+           .to = static_cast<int32_t>(b),
+           .dtype = buffer.dtypes.only(),
+           .at = buffer.at,
+           .order = buffer.order,
+           .text = fmt::format("@{}: {}", buffer.name, order_text(p_, buffer))});
     }
   }
   DType array_dtype(size_t array, size_t signature) const {

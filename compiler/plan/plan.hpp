@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include <stepfuse/arrangement.hpp>
 #include <stepfuse/form.hpp>
 #include <stepfuse/ops.hpp>
 #include <stepfuse/types.hpp>
@@ -215,10 +216,27 @@ struct Rollup {
   friend bool operator==(const Rollup&, const Rollup&) = default;
 };
 
+// Fills an array of the caller with the values of another one in a different order, for tensors that are present.
+// Blocks of a device, or threads of a CPU, share the tiles of kArrangedTile.
+struct Arrangement {
+  int32_t from = 0, to = 0;  // of KernelPlan::arrays
+  DType dtype = DType::f32;
+  Granularity at = per::element;
+  Order order;
+  std::string text;  // in comments: "transposed of @weight"
+  // The bits that move together where elements or packed codes are transposed; 0 for values of blocks or squares.
+  int bits_of_elements() const {
+    if (packs_codes(at, dtype)) return 4;
+    return at == per::element ? static_cast<int>(8 * size_of(dtype)) : 0;
+  }
+  friend bool operator==(const Arrangement&, const Arrangement&) = default;
+};
+
 // A part of what follows the chunks of a phase. It needs the parts before it.
 struct Work {
   int32_t rollup = kNone;      // of Phase::rollups: its operands are computed first
   std::vector<int32_t> folds;  // reductions
+  bool arranges = false;       // does all of KernelPlan::arrangements, behind the last phase
   // All blocks of a device share it, once all are done with what is before it. Otherwise one does it.
   bool by_all = false;
   friend bool operator==(const Work&, const Work&) = default;
@@ -295,17 +313,21 @@ struct KernelPlan {
   std::vector<Reduction> reductions;  // index = number of its slots and results
   std::vector<Phase> phases;
   std::vector<Kernel> kernels;  // the last one finishes, and may do nothing else
+  std::vector<Arrangement> arrangements;
   Finish finish;
   // Some value tells rows apart: chunks end where rows end, and pieces count from the beginning of a row.
   bool has_rows = false;
   // A phase that combines rows gives the chunks of this many rows that have the same columns to one worker, in the
   // order of rows. Any worker may do a row of other phases (may_split_rows). 0: there is no order.
   int32_t rows_in_order = 0;
-  // The granularities of the arrays that rows are combined in. Number k of them has the bases of tensors at place k of
-  // abi::Context::bases.
+  // The granularities of the arrays that rows are combined in, and the tiles in which values are arranged. Number k of
+  // them has the bases of tensors at place k of abi::Context::bases.
   std::vector<Granularity> based;
   int32_t reduced_phases = 1;  // the first phases, which make all reductions of the first level
 
+  // Whether all blocks of a device share the work behind a phase, because it may be much: on rows, on columns, or on
+  // values that are arranged.
+  bool shares_work() const { return has_rows || !arrangements.empty(); }
   const Value& operator[](Id v) const { return values[static_cast<size_t>(v)]; }
   const Reduction& reduction(int32_t r) const { return reductions[static_cast<size_t>(r)]; }
   const Table& table(const Inst& inst) const { return tables[static_cast<size_t>(inst.index)]; }
@@ -374,10 +396,9 @@ void for_each_operand(const Body& body, F&& f) {
 }
 
 // Whether the blocks of a grid that runs the kernel wait for each other, so that all of them have to be resident. They
-// wait between phases. If there are rows or columns, which may be many, they also wait behind a single phase, in order
-// to fold, roll up and write them together.
+// wait between phases. If they share work, they also wait behind a single phase.
 inline bool blocks_wait(const KernelPlan& plan, const Kernel& kernel) {
-  return plan.form == Form::fused && kernel.phase_count >= (plan.has_rows ? 1 : 2);
+  return plan.form == Form::fused && kernel.phase_count >= (plan.shares_work() ? 1 : 2);
 }
 
 // Whether per-row or per-column states are written.
@@ -393,9 +414,9 @@ std::vector<Work> work_behind(const KernelPlan& plan, const Kernel& kernel, cons
 // among them. Each begins when all blocks are done with what is before it.
 int32_t shared_pieces(const KernelPlan& plan, const Kernel& kernel);
 
-// The number of these parts that are launches of their own: all, if there are rows or columns and blocks do not wait.
+// The number of these parts that are launches of their own: all, if blocks do not wait.
 inline int32_t launches_behind(const KernelPlan& plan, const Kernel& kernel) {
-  return plan.has_rows && !blocks_wait(plan, kernel) ? shared_pieces(plan, kernel) : 0;
+  return plan.shares_work() && !blocks_wait(plan, kernel) ? shared_pieces(plan, kernel) : 0;
 }
 
 // Returns the instructions of `code` that `needed` depends on, and adds their operands to `needed`.

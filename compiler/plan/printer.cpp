@@ -101,6 +101,9 @@ class Printer {
                        is_tile(a.at) ? "squares" : "columns");
   }
   std::string array(const ArrayUse& use) const { return plan_.array(use).name; }
+  const std::string& array(int32_t index) const {
+    return plan_.arrays[static_cast<size_t>(index)].name;
+  }
 
   void print_code(size_t depth, std::string_view title, std::span<const Inst> code,
                   const std::vector<ArrayUse>* arrays = nullptr, int32_t in_level = 0) {
@@ -141,6 +144,7 @@ class Printer {
     for (const Work& w : phase.work) {
       if (w.rollup != kNone) print_rollup(phase.rollups[static_cast<size_t>(w.rollup)], w.by_all);
       for (int32_t r : w.folds) print_fold(r, w.by_all);
+      if (w.arranges) print_arrangements();
     }
   }
 
@@ -158,6 +162,13 @@ class Printer {
   void print_fold(int32_t r, bool by_all) {
     line(2, "fold reduction {}{}", r, shared(by_all));
     comment_reduction(r);
+  }
+
+  void print_arrangements() {
+    for (const Arrangement& a : plan_.arrangements) {
+      line(2, "arrange {}, by all blocks", array(a.to));
+      comment(a.text);
+    }
   }
 
   void print_body(const std::string& guard, const Body& body) {

@@ -52,6 +52,22 @@ std::vector<ArrayTraffic> count(const KernelPlan& plan, const plan::Bodies& bodi
   return out;
 }
 
+// Adds what arranging values reads and writes. Only the zeros at the ends of swizzled arrays are left out.
+std::vector<ArrayTraffic> with_arranged(const std::vector<ArrayTraffic>& arrays,
+                                        const KernelPlan& plan) {
+  std::map<Key, ArrayTraffic> sums;
+  for (const ArrayTraffic& a : arrays) add_up(sums, a);
+  for (const plan::Arrangement& a : plan.arrangements) {
+    double bytes = static_cast<double>(size_of(a.dtype)) / a.at.columns;
+    double read = bytes / a.at.rows;
+    // A transposed scale of a block is repeated for each column that shares it, and read once.
+    bool repeats = a.order.transposed && a.at.rows == 1 && a.bits_of_elements() == 0;
+    add_up(sums, {.buffer = a.from, .read = repeats ? read / a.at.columns : read});
+    add_up(sums, {.buffer = a.to, .written = read});
+  }
+  return values_of(sums);
+}
+
 }  // namespace
 
 double PhaseTraffic::bytes() const { return total(arrays); }
@@ -103,6 +119,10 @@ Traffic traffic_of(const KernelPlan& plan, size_t signature) {
     p.arrays = count(plan, phase.bodies, signature);
     p.skipped =
         phase.guards == plan::Guard::none ? p.arrays : count(plan, phase.otherwise, signature);
+    if (&phase == &plan.phases.back() && !plan.arrangements.empty()) {
+      p.arrays = with_arranged(p.arrays, plan);
+      p.skipped = with_arranged(p.skipped, plan);
+    }
     traffic.phases.push_back(std::move(p));
   }
   return traffic;

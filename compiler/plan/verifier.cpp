@@ -150,6 +150,9 @@ class Verifier {
                 "what is folded stands");
       }
     }
+    bool arranges = !plan_.arrangements.empty() && &phase == &plan_.phases.back();
+    require((!phase.work.empty() && phase.work.back().arranges) == arranges,
+            "values are arranged when all are stored");
     require(rollups == static_cast<int32_t>(phase.rollups.size()), "every rollup is done");
     std::vector<int32_t> all = plan_.folded_in(phase);
     for (const Rollup& rollup : phase.rollups) {

@@ -198,6 +198,7 @@ class Rewriting {
         if (kept.init == Buffer::Init::copy) {
           kept.init_from = moved_[static_cast<size_t>(kept.init_from)];
         }
+        if (kept.order.any()) kept.arranges = moved_[static_cast<size_t>(kept.arranges)];
         to_.buffers.push_back(kept);
         continue;
       }

@@ -57,6 +57,19 @@ std::vector<Granularity> combined_granularities(const Program& program) {
   return all;
 }
 
+bool arranges(const Program& program) {
+  return std::any_of(program.buffers.begin(), program.buffers.end(),
+                     [](const Buffer& b) { return b.order.any(); });
+}
+
+std::vector<Granularity> counted_granularities(const Program& program) {
+  std::vector<Granularity> all = combined_granularities(program);
+  if (arranges(program) && std::find(all.begin(), all.end(), kArrangedTile) == all.end()) {
+    all.push_back(kArrangedTile);
+  }
+  return all;
+}
+
 int32_t rows_in_order(const Program& program) {
   int32_t rows = 0;
   for (Granularity g : granularities_of(program)) rows = std::max(rows, ordered_rows(g));

@@ -17,6 +17,7 @@ std::vector<Diagnostic> find_unused(const Program& p) {
   }
   for (const Buffer& b : p.buffers) {
     if (b.init == Buffer::Init::copy) buffers[static_cast<size_t>(b.init_from)] = true;
+    if (b.order.any()) buffers[static_cast<size_t>(&b - p.buffers.data())] = true;
   }
   std::vector<Diagnostic> found;
   auto declared = [&](std::string_view kind, size_t i, const std::string& name,

@@ -98,6 +98,7 @@ class Verifier {
       check_name(buffers, p_.buffers[i].name, "buffer");
       check_buffer_types(p_.buffers[i]);
       check_buffer_init(i);
+      if (p_.buffers[i].order.any() || p_.buffers[i].arranges != -1) check_order(i);
     }
     for (size_t i = 0; i < p_.states.size(); ++i) {
       const State& s = p_.states[i];
@@ -175,6 +176,52 @@ class Verifier {
     if (from.at != b.at || !((from.dtypes | b.dtypes) & kNarrowIntegers).empty()) {
       report(13, "@{} is initialised from @{}; both must have floats of the same granularity",
              b.name, from.name);
+    }
+  }
+
+  // Checks a buffer that has another one's values in a different order.
+  void check_order(size_t slot) {
+    const Buffer& b = p_.buffers[slot];
+    if (!b.order.any() || b.arranges < 0 || static_cast<size_t>(b.arranges) >= slot) {
+      report(20, "buffer @{} has the values of a buffer that is not declared before it", b.name);
+      return;
+    }
+    const Buffer& from = p_.buffers[static_cast<size_t>(b.arranges)];
+    if (b.access != Access::out || b.init != Buffer::Init::none) {
+      report(20, "@{} has the values of @{}: declare it out, and without an initial value", b.name,
+             from.name);
+    }
+    if (from.dtypes != b.dtypes || from.at != b.at || b.dtypes.size() != 1) {
+      report(20, "@{} has the values of @{}: both must have one and the same type", b.name,
+             from.name);
+      return;
+    }
+    if (!from.is_of_all() || !b.is_of_all()) {
+      report(20, "@{} has the values of @{}: leave out `from` and `below`", b.name, from.name);
+    }
+    auto store = std::find_if(p_.insts.begin(), p_.insts.end(), [&](const Inst& inst) {
+      return inst.op == Op::store && inst.slot == b.arranges;
+    });
+    if (from.order.any() || store == p_.insts.end()) {
+      report(20, "@{} has the values of @{}, which the step does not store", b.name, from.name);
+      return;
+    }
+    bool is_block = b.at.rows == 1 && b.at.columns > 1 && b.at.columns <= kArrangedTile.columns;
+    if (b.order.swizzled && !(is_block && size_of(b.dtypes.first()) == 1)) {
+      report(20, "@{} is swizzled: it must have a value of one byte per {} to {} elements", b.name,
+             kTiles[0].columns, kArrangedTile.columns);
+    }
+    if (!b.order.transposed || !(b.at.rows == 1 && b.at.columns > 1)) return;
+    if (packs_codes(b.at, b.dtypes.only())) return;
+    ValueId v = store->operands[0];
+    bool fits = v >= 0 && v < p_.size() && b.at.columns <= kArrangedTile.columns &&
+                broadcasts(p_[v].type.at, per::square(b.at.columns));
+    if (!fits) {
+      report(
+          20,
+          "@{} is transposed, and @{} has values for {} elements of a row: they must be those of "
+          "squares of {}",
+          b.name, from.name, b.at.columns, tile_text(per::square(b.at.columns)));
     }
   }
 
@@ -416,6 +463,10 @@ class Verifier {
       report(6, "@{} is an `in` buffer and cannot be stored; declare it inout", b.name);
     }
     if (!stored_.insert(inst.slot).second) report(7, "@{} is stored twice", b.name);
+    if (b.order.any()) {
+      report(20, "@{} gets the values of @{} and cannot be stored", b.name,
+             p_.buffers[static_cast<size_t>(std::max(b.arranges, 0))].name);
+    }
     Type v = operand(inst, 0);
     Type want = storage_type(inst.slot, v.at);
     if (!(v == want)) {

@@ -1,4 +1,4 @@
-// The rules V1 to V19 that every Program obeys; ir/README.md lists them. Knows ir only.
+// The rules V1 to V20 that every Program obeys; ir/README.md lists them. Knows ir only.
 #pragma once
 
 #include <string>

@@ -208,6 +208,10 @@ const Choices<Master> kMaster = {{"none", Master::none},
                                  {"f32", Master::f32},
                                  {"remainder", Master::remainder},
                                  {"ecc24", Master::ecc24}};
+const Choices<Orientation> kOrientation = {{"rowwise", Orientation::rowwise},
+                                           {"both", Orientation::both}};
+const Choices<ScaleLayout> kScaleLayout = {{"rows", ScaleLayout::rows},
+                                           {"swizzled", ScaleLayout::swizzled}};
 const Choices<WeightRounding> kWeightRounding = {{"nearest", WeightRounding::nearest},
                                                  {"stochastic", WeightRounding::stochastic},
                                                  {"kahan", WeightRounding::kahan}};
@@ -251,6 +255,10 @@ std::vector<RecipeOption> make_table() {
                    "(block128, block128-f32); 4-bit copies: nvfp4, nvfp4-delayed")),
       alias(choice("weight-rounding", &Options::weight_rounding, kWeightRounding, "",
                    "no master copy: store weights only in the --model type, rounded this way")),
+      choice("orientation", &Options::orientation, kOrientation, "both",
+             "both: also write the transpose of each weight's copy, with its scales"),
+      choice("scale-layout", &Options::scale_layout, kScaleLayout, "swizzled",
+             "swizzled: also write the scales of blocks in the order that cuBLASLt takes"),
       choice("loss-scale", &Options::loss_scale, kLossScale, "dynamic",
              "unscale the gradients and adapt the loss scale; apex, megatron: with hysteresis"),
       choice("scale-role", &Options::scale_role, kScaleRole, "",

@@ -17,6 +17,7 @@
 #include "ir/recipes/guard.hpp"
 #include "ir/recipes/layers.hpp"
 #include "ir/recipes/loss_scale.hpp"
+#include "ir/recipes/orders.hpp"
 #include "ir/recipes/parameter.hpp"
 #include "ir/recipes/settings.hpp"
 #include "ir/semantics/fp_env.hpp"
@@ -207,7 +208,7 @@ Program make_step(const Formula& formula, const RecipeOptions& options) {
   update_loss_scale(c, verdict);
   report(c, verdict);
   report_layers(c, unclipped, parameter);
-  return with_moments(with_weights(b.finish(), c), c);
+  return with_orders(with_moments(with_weights(b.finish(), c), c), options);
 }
 
 Program make_scale_update(const RecipeOptions& given) {

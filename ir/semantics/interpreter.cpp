@@ -78,6 +78,9 @@ class Interpreter {
       evaluate_uniforms(level);
       run_elements(level);
     }
+    for (size_t b = 0; b < p_.buffers.size(); ++b) {
+      if (p_.buffers[b].order.any()) arrange(b);
+    }
     for (const Inst& inst : p_.insts) {
       if (inst.op == Op::write) write_state(inst);
     }
@@ -441,6 +444,58 @@ class Interpreter {
         }
       });
     }
+  }
+
+  // --- buffers in a different order
+
+  // Fills the buffer with the values that its source has now.
+  void arrange(size_t buffer) const {
+    const Buffer& b = p_.buffers[buffer];
+    auto source = static_cast<size_t>(b.arranges);
+    for (size_t t = 0; t < data_.tensors.size(); ++t) {
+      const StepTensor& tensor = data_.tensors[t];
+      if (!tensor.present || tensor.size == 0 || !has(t, buffer)) continue;
+      by_width(tensor.dtypes[buffer], [&](auto value) {
+        using Word = decltype(value);
+        arrange_tensor(b, packs_codes(b.at, tensor.dtypes[buffer]),
+                       shape_of(tensor.size, tensor.column_count()),
+                       static_cast<const Word*>(tensor.data[source]),
+                       static_cast<Word*>(tensor.data[buffer]));
+      });
+    }
+  }
+  template <class Word>
+  static void arrange_tensor(const Buffer& b, bool packs, TensorShape shape, const Word* from,
+                             Word* to) {
+    ArrangedShape matrix = arranged_shape(b.order, b.at, shape);
+    if (b.order.swizzled) std::fill(to, to + arranged_count(b.order, b.at, shape), Word{0});
+    for (uint64_t line = 0; line < matrix.lines; ++line) {
+      for (uint64_t place = 0; place < matrix.places; ++place) {
+        Word value{};
+        if (packs && b.order.transposed) {
+          value = static_cast<Word>(transposed_codes(from, shape, line, place * 8));
+        } else {
+          // The first element that has the value.
+          uint64_t row = line * static_cast<uint64_t>(b.at.rows);
+          uint64_t column = place * static_cast<uint64_t>(b.at.columns);
+          if (b.order.transposed) std::swap(row, column);
+          std::memcpy(&value, from + tile_index(b.at, shape, row, column), sizeof value);
+        }
+        std::memcpy(to + arranged_index(b.order, matrix, line, place), &value, sizeof value);
+      }
+    }
+  }
+  // Returns the codes of a column in the eight rows from `row` on.
+  template <class Word>
+  static uint32_t transposed_codes(const Word* from, TensorShape shape, uint64_t column,
+                                   uint64_t row) {
+    uint32_t codes = 0;
+    for (uint32_t i = 0; i < 8; ++i) {
+      Word word{};
+      std::memcpy(&word, from + tile_index(per::block(8), shape, row + i, column), sizeof word);
+      codes |= (uint32_t{word} >> column % 8 * 4 & 15U) << 4 * i;
+    }
+    return codes;
   }
 
   // --- states

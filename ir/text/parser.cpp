@@ -299,6 +299,7 @@ class Parser : TokenReader<Lexer> {
     else
       fail_expected("in, out or inout");
     next();
+    if (at_word("transposed") || at_word("swizzled")) parse_order(b);
     if (at("=")) parse_buffer_init(b);
     if (at_word("from")) b.from = parse_tensor_size();
     if (at_word("below")) b.below = parse_tensor_size();
@@ -315,6 +316,13 @@ class Parser : TokenReader<Lexer> {
     if (size != 0 && size != Buffer::kAnySize) return size;
     lexer_.fail(t.loc, fmt::format("'{}' is not a count of elements, which starts at 1",
                                    t.text.substr(0, 40)));
+  }
+
+  void parse_order(Buffer& b) {
+    b.order.transposed = take_word("transposed");
+    b.order.swizzled = take_word("swizzled");
+    if (!take_word("of")) fail_expected("of @buffer, whose values this buffer gets");
+    b.arranges = find_buffer(expect(TokenKind::at_name, "the @buffer whose values it gets"));
   }
 
   void parse_buffer_init(Buffer& b) {

@@ -122,11 +122,19 @@ std::string print_inst(const Program& p, ValueId v) {
                      value_list(p, inst), print_type(p, inst.type));
 }
 
+std::string order_text(const Program& p, const Buffer& b) {
+  if (!b.order.any()) return "";
+  return fmt::format("{}{}of @{}", b.order.transposed ? "transposed " : "",
+                     b.order.swizzled ? "swizzled " : "",
+                     p.buffers[static_cast<size_t>(b.arranges)].name);
+}
+
 std::string print(const Program& p) {
   std::string out = fmt::format("step @{} {{\n", p.name);
   for (const Buffer& b : p.buffers) {
-    out += fmt::format("  buffer @{} : {} {}{}{}\n", b.name, buffer_types(b), name(b.access),
-                       init_text(p, b), sizes_text(b));
+    out +=
+        fmt::format("  buffer @{} : {} {}{}{}{}\n", b.name, buffer_types(b), name(b.access),
+                    (b.order.any() ? " " : "") + order_text(p, b), init_text(p, b), sizes_text(b));
   }
   for (const State& s : p.states) {
     std::string initial = s.initial == Bits{} ? "" : " = " + literal_text(s.initial, s.type.dtype);

@@ -11,6 +11,7 @@
 
 #include "ir/semantics/fp_env.hpp"
 #include "ir/semantics/reduction.hpp"
+#include "runtime/cpu/arrange.hpp"
 #include "runtime/cpu/elf_object.hpp"
 #include "runtime/cpu/fold.hpp"
 #include "runtime/cpu/llvm_module.hpp"
@@ -28,6 +29,8 @@ constexpr uint64_t kInlineElements = 4 * kPieceElements;
 constexpr uint32_t kSamples = 64;
 // A fold hands out this many results at once; each takes some nanoseconds.
 constexpr uint32_t kRangeParts = 2048;
+// Tiles of 128 by 128 elements that a thread arranges at once.
+constexpr uint32_t kRangeTiles = 8;
 
 // The first chunk from `chunk` on that begins a strip of `rows` rows; `end` if none does.
 uint32_t next_in_order(const abi::Context& context, int32_t rows, uint32_t chunk, uint32_t end) {
@@ -85,6 +88,9 @@ std::shared_ptr<const CpuKernel> CpuKernel::load(std::string_view object, const 
   std::shared_ptr<CpuKernel> kernel(new CpuKernel);
   kernel->module_ = std::make_unique<Module>(object, plan.name);
   kernel->rows_in_order_ = plan.rows_in_order;
+  kernel->arrangements_ = plan.arrangements;
+  kernel->tile_bases_ = plan.base_of(kArrangedTile);
+  kernel->buffer_count_ = static_cast<uint32_t>(plan.buffer_count);
   for (const plan::Reduction& r : plan.reductions) {
     kernel->reductions_.push_back({r.op, r.dtype, r.partition, {}});
     if (r.partials == per::strip) kernel->reductions_.back().strips = plan.base_of(per::strip);
@@ -110,7 +116,7 @@ CpuKernel::PhaseEntry CpuKernel::load_phase(const KernelPlan& plan, size_t p) co
   for (const plan::Work& w : phase.work) {
     EnterFunction operands = nullptr;
     if (w.rollup != plan::kNone) operands = function(fmt::format("sf_rollup_{}_{}", p, w.rollup));
-    entry.work.push_back({operands, w.folds});
+    entry.work.push_back({operands, w.folds, w.arranges});
   }
   return entry;
 }
@@ -173,7 +179,32 @@ void CpuKernel::fold_from(const abi::Context& context, const CpuExecutor& execut
       work[i].operands(&context);
     }
     for (int32_t r : work[i].folds) fold_one(context, executor, r);
+    if (work[i].arranges) arrange(context, executor);
   }
+}
+
+void CpuKernel::arrange(const abi::Context& context, const CpuExecutor& executor) const noexcept {
+  ArrangedTiles tiles(context, tile_bases_);
+  struct Job {
+    const CpuKernel* kernel;
+    const abi::Context* context;
+    const ArrangedTiles* tiles;
+  };
+  Job job{this, &context, &tiles};
+  executor.for_ranges(
+      0, tiles.count(), kRangeTiles,
+      [](const void* data, uint32_t from, uint32_t to) {
+        const Job& j = *static_cast<const Job*>(data);
+        for (uint32_t number = from; number < to; ++number) {
+          ArrangedTiles::Tile tile = j.tiles->at(number);
+          if (!tile.present) continue;
+          void* const* own = j.context->pointers + uint64_t{tile.tensor} * j.kernel->buffer_count_;
+          for (const plan::Arrangement& a : j.kernel->arrangements_) {
+            arrange_tile(a, tile, own[a.from], own[a.to]);
+          }
+        }
+      },
+      &job);
 }
 
 void CpuKernel::fold_one(const abi::Context& context, const CpuExecutor& executor,

@@ -54,6 +54,7 @@ class CpuKernel {
   struct WorkEntry {
     EnterFunction operands = nullptr;  // of a rollup; null: it only folds
     std::vector<int32_t> folds;
+    bool arranges = false;
   };
   struct PhaseEntry {
     EnterFunction enter = nullptr;
@@ -66,12 +67,16 @@ class CpuKernel {
   CpuKernel();
   PhaseEntry load_phase(const KernelPlan& plan, size_t phase) const;
   void fold_one(const abi::Context& context, const CpuExecutor& executor, int32_t r) const noexcept;
+  void arrange(const abi::Context& context, const CpuExecutor& executor) const noexcept;
   void fold_from(const abi::Context& context, const CpuExecutor& executor, int phase,
                  size_t first) const noexcept;
   std::unique_ptr<Module> module_;
   std::vector<PhaseEntry> phases_;
   EnterFunction finish_ = nullptr;
   std::vector<ReductionPlan> reductions_;
+  std::vector<plan::Arrangement> arrangements_;
+  size_t tile_bases_ = 0;  // the place of arranged tiles in Context::bases
+  uint32_t buffer_count_ = 0;
   int32_t rows_in_order_ = 0;
   double load_ms_ = 0;
 };

@@ -52,6 +52,10 @@ DeviceTables::DeviceTables(const KernelPlan& plan, const StepTables& tables) {
   }
   tensor_count_ = static_cast<uint32_t>(tables.tensors.size());
   group_count_ = static_cast<uint32_t>(tables.group_count());
+  for (const abi::Tensor& t : tables.tensors) {
+    if (plan.arrangements.empty()) break;
+    arranged_tiles_ += tile_count(kArrangedTile, shape_of(t.size, t.columns));
+  }
   parts_ = tables.parts;
 
   auto take = [&](size_t size) {
@@ -139,10 +143,14 @@ abi::DeviceContext DeviceTables::context(char* base) const {
 
 uint32_t DeviceTables::member_units() const {
   constexpr uint32_t kWarp = 32;
-  auto members = [&](uint32_t partition) { return parts_[partition].begin.back(); };
+  auto members = [&](uint32_t partition) {
+    const std::vector<uint32_t>& begin = parts_[partition].begin;
+    return begin.empty() ? 0 : begin.back();
+  };
   uint32_t lines = std::max(members(abi::kRowsOfTensors), members(abi::kColumnsOfTensors));
-  return std::max((lines + abi::kBlockThreads - 1) / abi::kBlockThreads,
-                  (tensor_count_ * kWarp + abi::kBlockThreads - 1) / abi::kBlockThreads);
+  auto tiles = static_cast<uint32_t>(std::min<uint64_t>(arranged_tiles_, UINT32_MAX));
+  return std::max({(lines + abi::kBlockThreads - 1) / abi::kBlockThreads,
+                   (tensor_count_ * kWarp + abi::kBlockThreads - 1) / abi::kBlockThreads, tiles});
 }
 
 void DeviceTables::narrow(abi::DeviceContext* c, uint32_t begin, uint32_t end) const {

@@ -48,6 +48,7 @@ class DeviceTables {
   uint32_t slot_count_ = 0;
   uint64_t block_elements_ = 0;
   uint32_t tensor_count_ = 0;
+  uint64_t arranged_tiles_ = 0;
   uint32_t group_count_ = 1;
   size_t sync_ = 0, chunks_ = 0, small_chunks_ = 0, columns_at_ = 0, tensors_ = 0, pointers_ = 0,
          bases_ = 0;

@@ -13,7 +13,8 @@
 namespace stepfuse {
 namespace {
 constexpr uint32_t kNoDuplicate = ~uint32_t{0};
-}
+constexpr uintptr_t kWord = 4;  // codes are transposed in words of 4 bytes
+}  // namespace
 
 Binding::Binding(const Program& program, const Layout& layout, StepTables& tables,
                  std::string_view gradient, std::shared_ptr<DeviceMemory> memory)
@@ -60,6 +61,14 @@ void Binding::fail_overlap(const Range& a, const Range& b) const {
                           describe(a), describe(b)));
 }
 
+// Whether the buffer is the transpose of another one, or has one.
+bool Binding::is_transposed(size_t buffer) const {
+  const std::vector<Buffer>& all = program_.buffers;
+  return std::any_of(all.begin(), all.end(), [&](const Buffer& b) {
+    return b.order.transposed && (&b == &all[buffer] || b.arranges == static_cast<int32_t>(buffer));
+  });
+}
+
 void Binding::check_pointer(const Range& r, void* pointer) const {
   const TensorSpec& tensor = layout_.tensors()[r.tensor];
   if (tensor.elements == 0) return;
@@ -75,6 +84,12 @@ void Binding::check_pointer(const Range& r, void* pointer) const {
     throw Error(ErrorKind::bind, fmt::format("{} is null", describe(r)));
   }
   size_t align = size_of(tables_.dtype(r.tensor, r.buffer));
+  if (r.begin % kWord != 0 && is_transposed(r.buffer)) {
+    throw Error(ErrorKind::bind,
+                fmt::format("{} is at {}: an array that is transposed begins at a multiple of {} "
+                            "bytes",
+                            describe(r), fmt::ptr(pointer), kWord));
+  }
   if (r.begin % align != 0) {
     throw Error(ErrorKind::bind, fmt::format("{} is at {}, not aligned to its {}-byte elements",
                                              describe(r), fmt::ptr(pointer), align));

@@ -70,6 +70,7 @@ class Binding {
     return tables_.dtype(tensor, buffer) == DType::absent;
   }
   bool is_written(size_t buffer) const { return program_.buffers[buffer].access != Access::in; }
+  bool is_transposed(size_t buffer) const;
   void check_pointer(const Range& r, void* pointer) const;
   void find_duplicates();
   void check_same(size_t first, size_t second) const;

@@ -93,6 +93,7 @@ void LayoutCheck::add(const TensorSpec& spec, size_t index) {
   TensorShape shape = shape_of(spec.elements, spec.column_count());
   if (!matrix_.empty() && spec.elements != 0) check_blocks(spec, index);
   check_block_cut(spec, index);
+  check_arranged(spec, index);
   for (const Counted& c : matrix_) {
     if (spec.elements != 0) check_whole(c.at, spec, index);
     uint64_t count = c.count + tile_count(c.at, shape);
@@ -180,6 +181,37 @@ uint64_t LayoutCheck::block_in(const TensorSpec& spec) const {
     if (!lacks && !needs_rows(inst.type.at)) block = std::max(block, block_of(inst.type.at));
   }
   return static_cast<uint64_t>(block);
+}
+
+// Checks that a tensor is a matrix that can be arranged: it has whole rows, of whole blocks, and numbers of rows and
+// columns that the order needs.
+void LayoutCheck::check_arranged(const TensorSpec& spec, size_t index) const {
+  if (spec.elements == 0) return;
+  uint64_t columns = spec.column_count();
+  uint64_t rows = shape_of(spec.elements, columns).rows;
+  for (const Buffer& b : program_->buffers) {
+    if (!b.order.any()) continue;
+    if (spec.offset % columns != 0 || spec.elements % columns != 0) {
+      refuse(
+          spec, index,
+          "is a shard that is cut within a row of {}, and @{} of step @{} has rows in a different "
+          "order: cut it at multiples of {} elements",
+          columns, b.name, program_->name, columns);
+    }
+    auto block = static_cast<uint64_t>(b.at.rows == 1 ? b.at.columns : 1);
+    if (columns % block != 0) {
+      refuse(spec, index,
+             "has rows of {}, and @{} of step @{} has the values of blocks of {} in a different "
+             "order: step such tensors separately, without it",
+             columns, b.name, program_->name, block);
+    }
+    uint64_t multiple = arranged_multiple(b.order, b.at);
+    if (rows % multiple == 0 && columns % multiple == 0) continue;
+    refuse(spec, index,
+           "has {} rows of {}, and @{} of step @{} is transposed: both numbers must be multiples "
+           "of {}; step such tensors separately, without it",
+           rows, columns, b.name, program_->name, multiple);
+  }
 }
 
 // Checks that the rows are a multiple of the blocks, because a block must not cross a row.

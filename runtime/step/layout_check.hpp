@@ -23,6 +23,7 @@ class LayoutCheck {
 
  private:
   void check_flags(const TensorSpec& spec, size_t index) const;
+  void check_arranged(const TensorSpec& spec, size_t index) const;
   void check_blocks(const TensorSpec& spec, size_t index) const;
   void check_block_cut(const TensorSpec& spec, size_t index) const;
   uint64_t block_in(const TensorSpec& spec) const;

@@ -91,7 +91,7 @@ void StepTables::describe(const Program& program) {
   std::vector<Granularity> used = granularities_of(program);
   if (std::find(used.begin(), used.end(), per::column) != used.end()) lines.push_back(per::column);
   rows_in_order = stepfuse::rows_in_order(program);
-  based = combined_granularities(program);
+  based = counted_granularities(program);
 }
 
 void StepTables::finish(uint32_t groups) {

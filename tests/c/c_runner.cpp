@@ -78,7 +78,8 @@ class Input {
 struct Sizes {
   std::vector<size_t> buffers, states, slots, results, scratch;
 
-  Sizes(const KernelPlan& plan, const StepData& data, const abi::Context& c) {
+  Sizes(const Variant& variant, const StepData& data, const abi::Context& c) {
+    const KernelPlan& plan = variant.plan;
     auto members = [&](Granularity d) -> size_t {
       return d == per::step     ? 1
              : d == per::group  ? c.group_count
@@ -96,9 +97,8 @@ struct Sizes {
     uint64_t elements = 0;
     for (const StepTensor& t : data.tensors) {
       for (size_t b = 0; b < t.dtypes.size(); ++b) {
-        const plan::Array& a = plan.arrays[b];
-        Buffer shape{.name = {}, .at = a.at};
-        buffers.push_back(shape.count(t.size, t.column_count()) * size_of(t.dtypes[b]));
+        const Buffer& buffer = variant.program.buffers[b];
+        buffers.push_back(buffer.count(t.size, t.column_count()) * size_of(t.dtypes[b]));
       }
       elements += (t.size + 255) / 256 * 256;
     }
@@ -167,7 +167,7 @@ void run_c(const Variant& variant, const std::string& text, const CCompiler& com
       fmt::format("{} -o {} {} -lm", compiler.command, folder.file("step"), folder.file("step.c")),
       folder);
   run_on_tables(variant, data, [&](const abi::Context& c) {
-    Sizes sizes(plan, data, c);
+    Sizes sizes(variant, data, c);
     std::ofstream(folder.file("in"), std::ios::binary) << input_of(plan, sizes, c);
     shell(fmt::format("{} {} < {} > {}", compiler.emulator, folder.file("step"), folder.file("in"),
                       folder.file("out")),

@@ -97,6 +97,7 @@ TestLayout layout_of(const Program& program, const Point& point, uint64_t seed) 
     }
     // Shards start at blocks. The API asks for more of other shards, but the kernels do not.
     if (has_blocks) t.offset -= has_rows(program) ? t.offset : t.offset % kPieceElements;
+    fit_orders(program, &t, seed + layout.tensors.size());
     layout.tensors.push_back(t);
   }
   if (!layout.tensors.empty()) layout.tensors[rng.below(layout.tensors.size())].group = 2;

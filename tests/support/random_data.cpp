@@ -151,6 +151,34 @@ void cut_at_rows(Rng& rng, LayoutTensor& tensor, const Program& program, bool bl
   if (has(program, per::column)) tensor.offset = tensor.full_size = 0;
 }
 
+void fit_orders(const Program& program, LayoutTensor* tensor, uint64_t seed) {
+  uint64_t multiple = 1, block = 1;
+  for (const Buffer& b : program.buffers) {
+    if (!b.order.any()) continue;
+    multiple = std::max(multiple, arranged_multiple(b.order, b.at));
+    if (b.at.rows == 1) block = std::max(block, static_cast<uint64_t>(b.at.columns));
+  }
+  if (!arranges(program)) return;
+  if (multiple > 1) tensor->shift -= tensor->shift % 4;
+  if (tensor->size == 0) return;
+  Rng rng(seed, "orders");
+  uint64_t unit = std::max(multiple, block);
+  if (has_rows(program) && tensor->columns % unit == 0 && tensor->columns != 0) {
+    unit = tensor->columns;
+  } else {
+    unit *= rng.pick<uint64_t>({1, 2, 3, 5, 9, 17});
+  }
+  bool whole = tensor->offset == 0 && tensor->full_size == 0;
+  uint64_t rows = std::max<uint64_t>(1, tensor->size / unit);
+  rows = (rows + multiple - 1) / multiple * multiple;
+  if (multiple == 1 && rng.chance(30)) rows += rng.below(300);
+  tensor->columns = unit;
+  tensor->size = rows * unit;
+  auto in_order = static_cast<uint64_t>(std::max(1, rows_in_order(program)));
+  tensor->offset = whole ? 0 : unit * std::max(multiple, in_order) * rng.below(9);
+  tensor->full_size = 0;
+}
+
 TestLayout random_layout(const Program& program, uint64_t seed) {
   Rng rng(seed, "layout");
   TestLayout layout;
@@ -196,6 +224,7 @@ TestLayout random_layout(const Program& program, uint64_t seed) {
     tensor.present = !rng.chance(15);
     tensor.signature = static_cast<int32_t>(rng.below(layout.signatures.size()));
     tensor.shift = rng.chance(50) ? 0 : rng.below(32);
+    fit_orders(program, &tensor, seed + static_cast<uint64_t>(t));
     layout.tensors.push_back(tensor);
   }
   layout.fit_sizes(program);

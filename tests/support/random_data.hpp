@@ -60,6 +60,10 @@ struct TestLayout {
   void fit_sizes(const Program& program);
 };
 
+// Makes a tensor one that the orders of the program's buffers allow: whole rows, of whole blocks, in multiples that can
+// be transposed.
+void fit_orders(const Program& program, LayoutTensor* tensor, uint64_t seed);
+
 TestLayout random_layout(const Program& program, uint64_t seed);
 
 // A copy has arrays of its own with the same contents at the same distances from a border.

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "ir/program/builder.hpp"
+#include "ir/program/verifier.hpp"
 #include "tests/support/hostile_names.hpp"
 #include "tests/support/random_declarations.hpp"
 #include "tests/support/rng.hpp"
@@ -466,10 +467,36 @@ class Generator : RandomDeclarations {
   int reductions_ = 0;
 };
 
+// Adds buffers that have the values of others in different orders, where that is possible.
+void add_orders(Program* p, Rng& rng) {
+  for (const Inst& inst : std::vector<Inst>(p->insts)) {
+    if (inst.op != Op::store) continue;
+    const Buffer from = p->buffers[static_cast<size_t>(inst.slot)];
+    if (from.dtypes.size() != 1 || !from.is_of_all() || from.at.columns > 128) continue;
+    bool of_blocks = from.at.rows == 1 && from.at.columns > 1;
+    bool packs = packs_codes(from.at, from.dtypes.only());
+    Granularity stored = (*p)[inst.operands[0]].type.at;
+    Order order;
+    order.transposed = !of_blocks || packs || broadcasts(stored, per::square(from.at.columns));
+    order.transposed = order.transposed && rng.chance(70);
+    order.swizzled = of_blocks && size_of(from.dtypes.only()) == 1 && rng.chance(70);
+    if (!order.any() || rng.chance(30)) continue;
+    Buffer arranged{.name = fmt::format("o{}", p->buffers.size()),
+                    .dtypes = from.dtypes,
+                    .access = Access::out,
+                    .at = from.at};
+    arranged.order = order;
+    arranged.arranges = inst.slot;
+    p->buffers.push_back(std::move(arranged));
+  }
+  verify(*p);
+}
+
 }  // namespace
 
 Program random_program(uint64_t seed, const ProgramOptions& options) {
   Program p = Generator(seed, options).run();
+  if (Rng rng(seed, "orders"); rng.chance(20)) add_orders(&p, rng);
   if (Rng rng(seed, "names"); rng.chance(25)) rename_hostile(p, rng);
   return p;
 }

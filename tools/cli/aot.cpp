@@ -37,7 +37,8 @@ struct Options {
 
 int aot(const Options& o) {
   Source source = load_source(o.source);
-  Layout layout = make_layout(load_layout(o.source, 1), source.program, source.bindings);
+  Layout layout =
+      make_layout(load_layout(o.source, source.program, 1), source.program, source.bindings);
   AheadRequest request{.program = source.program,
                        .layout = layout,
                        .form = *form_from_name(o.form),

@@ -45,7 +45,7 @@ struct Options {
 
 int run_bench(const Options& o) {
   Source source = load_source(o.source);
-  LayoutFile layout = load_layout(o.source, kDefaultParams);
+  LayoutFile layout = load_layout(o.source, source.program, kDefaultParams);
   BenchOptions options{.threads = o.threads,
                        .rounds = o.rounds,
                        .args = parse_settings(o.set, source.program),

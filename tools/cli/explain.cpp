@@ -54,7 +54,7 @@ int explain(const Options& o) {
   for (const std::string& a : o.archs) options.archs.push_back(parse_arch(a));
   if (o.sass) require_sass(options.archs);
   Source source = load_source(o.source);
-  LayoutFile layout = load_layout(o.source, kDefaultParams);
+  LayoutFile layout = load_layout(o.source, source.program, kDefaultParams);
   Progress progress;
   Explanation e =
       explain(source, layout, options, [&](std::string_view what) { progress.show(-1, what); });

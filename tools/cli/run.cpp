@@ -170,7 +170,7 @@ void print_text(const Summary& s) {
 
 int run(const Options& o) {
   Source source = load_source(o.source);
-  LayoutFile layout = load_layout(o.source, kDefaultParams);
+  LayoutFile layout = load_layout(o.source, source.program, kDefaultParams);
   RunPlan plan = make_plan(o, source.program);
   Progress progress;
   RunReport report =

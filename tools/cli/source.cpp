@@ -160,9 +160,10 @@ Source load_source(const SourceArguments& a) {
   return source;
 }
 
-LayoutFile load_layout(const SourceArguments& a, uint64_t default_params) {
+LayoutFile load_layout(const SourceArguments& a, const Program& program, uint64_t default_params) {
   if (!a.layout_file.empty()) return read_layout_file(a.layout_file);
-  return single_tensor(a.params.empty() ? default_params : parse_count(a.params, "--params"));
+  uint64_t params = a.params.empty() ? default_params : parse_count(a.params, "--params");
+  return arranges(program) ? single_matrix(params) : single_tensor(params);
 }
 
 std::vector<Signature> signatures_of(const Source& source, const SourceArguments& a) {

@@ -47,7 +47,8 @@ struct Source {
 Source load_source(const SourceArguments& arguments);
 
 // Loads --layout, or makes one tensor of --params elements (by default `default_params`).
-LayoutFile load_layout(const SourceArguments& arguments, uint64_t default_params);
+LayoutFile load_layout(const SourceArguments& arguments, const Program& program,
+                       uint64_t default_params);
 
 // The storage types to compile for: the layout's if there is one, otherwise every combination of
 // the unbound buffers. Throws Error{usage} for more than `kMaxSignatures`.

@@ -1,6 +1,7 @@
 // Parameter layouts from JSON files. Knows nlohmann-json.
 #include "tools/workload/layout_file.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 
@@ -242,6 +243,16 @@ LayoutFile read_layout_file(const std::string& path) {
 
 LayoutFile single_tensor(uint64_t elements) {
   return {.name = "single", .source = "", .tensors = {{.name = "parameters", .size = elements}}};
+}
+
+LayoutFile single_matrix(uint64_t elements) {
+  constexpr uint64_t kSide = 128;  // rows and columns are multiples of it
+  uint64_t columns = kSide;
+  while (columns < 4096 && columns * columns < elements) columns *= 2;
+  uint64_t rows = std::max<uint64_t>(1, elements / (columns * kSide)) * kSide;
+  LayoutFile layout = single_tensor(rows * columns);
+  layout.tensors[0].columns = columns;
+  return layout;
 }
 
 Layout make_layout(const LayoutFile& file, const Program& program, const Bindings& bindings) {

@@ -43,6 +43,8 @@ LayoutFile parse_layout(std::string_view text, std::string_view file = "<layout>
 
 // A layout of one tensor with `elements` elements.
 LayoutFile single_tensor(uint64_t elements);
+// The same as a matrix whose rows and columns are multiples of 128, with about as many elements.
+LayoutFile single_matrix(uint64_t elements);
 
 // Storage types by buffer name, for buffers that allow several.
 using Bindings = std::map<std::string, DType, std::less<>>;

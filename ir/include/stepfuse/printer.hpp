@@ -27,6 +27,9 @@ std::string tile_text(Granularity tile);
 // The blocks and squares that a program may have: "16, 32, …".
 std::string tile_texts();
 
+// Returns the order of a buffer's values as its declaration writes it: "transposed of @weight". "" if it has its own.
+std::string order_text(const Program& program, const Buffer& buffer);
+
 std::string print_type(const Program& program, Type type);
 
 }  // namespace stepfuse

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <stepfuse/arrangement.hpp>
 #include <stepfuse/error.hpp>
 #include <stepfuse/ops.hpp>
 #include <stepfuse/types.hpp>
@@ -41,12 +42,17 @@ struct Buffer {
   uint64_t from = 0;
   uint64_t below = kAnySize;
   static constexpr uint64_t kAnySize = ~uint64_t{0};
+  // The step fills this `out` buffer with the values of another one, after all stores, in this order:
+  // `transposed of @weight`. It has that buffer's type, and -1 stands for none.
+  Order order = {};
+  int32_t arranges = -1;
 
   bool is_of(uint64_t full_tensor) const { return from <= full_tensor && full_tensor < below; }
   bool is_of_all() const { return from == 0 && below == kAnySize; }
   // Returns the number of values in the array of a tensor, or shard, with this many elements and columns.
   // Blocks are counted from element 0 and may span rows.
   uint64_t count(uint64_t elements, uint64_t columns) const {
+    if (order.any()) return arranged_count(order, at, shape_of(elements, columns));
     return tile_count(at,
                       needs_rows(at) ? shape_of(elements, columns) : shape_of(elements, elements));
   }
@@ -137,6 +143,11 @@ std::vector<Granularity> granularities_of(const Program& program);
 bool has_rows(const Program& program);
 // Returns the granularities in which rows are combined in sequence, each once: squares, and strips of columns.
 std::vector<Granularity> combined_granularities(const Program& program);
+// Whether a buffer has another one's values in a different order.
+bool arranges(const Program& program);
+// Returns the granularities whose values are counted through all tensors: those in which rows are combined, and the
+// tiles in which values are arranged.
+std::vector<Granularity> counted_granularities(const Program& program);
 // Returns the number of rows that one worker processes in sequence, because something combines them; 0 if
 // rows may be processed in any order.
 int32_t rows_in_order(const Program& program);

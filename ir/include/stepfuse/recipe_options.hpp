@@ -106,6 +106,17 @@ inline constexpr CopyScale CopyScale::none{"none"}, CopyScale::delayed{"delayed"
     CopyScale::current{"current"}, CopyScale::mx{"mx"}, CopyScale::mx_rceil{"mx-rceil"},
     CopyScale::block128{"block128"}, CopyScale::block128_f32{"block128-f32"};
 
+// Which copies of a weight the step writes.
+enum class Orientation : uint8_t {
+  rowwise,  // the copy as it is
+  both,  // also its transpose, buffer weight_t, with scales weight_scale_t if blocks or squares have scales
+};
+// The order of the scales of blocks.
+enum class ScaleLayout : uint8_t {
+  rows,  // row-major
+  swizzled,  // also in tiles of 128 rows by 4 scales, as cuBLASLt takes them: buffer weight_scale_swizzled
+};
+
 // How one moment is stored.
 struct StoredMoment {
   std::string moment;  // its buffer's name; empty: every moment without an entry of its own
@@ -160,6 +171,9 @@ struct RecipeOptions {
   // delayed also has copy_scale : <f32>, the factor for the next copy. Formats with an array of scales have
   // no such state, and the caller initialises the masters.
   CopyScale copy_scale = CopyScale::none;
+  // Both need copies of f32 masters. With both and swizzled, the transpose's scales are weight_scale_t_swizzled.
+  Orientation orientation = Orientation::rowwise;
+  ScaleLayout scale_layout = ScaleLayout::rows;
   // The weights are stored only in the type `model`. By default they are f32, or low-precision with a
   // master.
   std::optional<WeightRounding> weight_rounding = {};
