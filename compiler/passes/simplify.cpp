@@ -3,6 +3,7 @@
 //
 // These are not identities: x + 0 (-0 becomes +0), 0 - x (0 - 0 is not -0), x * 0, x - x, x / x (NaN, inf),
 // not (a < b) as b <= a (NaN), a * rcp b as a / b (rounds twice).
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <variant>
@@ -28,10 +29,11 @@ class Simplifier {
     for (current_ = 0; current_ < from_.size(); ++current_) {
       Inst inst = r_.remapped(current_);
       if (inst.predicate != kNoValue && is_bool(inst.predicate, true)) inst.predicate = kNoValue;
-      // A program keeps at least one effect, and each report keeps its write, even if it never happens.
+      // A program keeps at least one effect. Each report keeps its write, and each buffer that another one arranges its
+      // store, even if it never happens.
       bool never = inst.predicate != kNoValue && is_bool(inst.predicate, false);
       bool reports = inst.op == Op::write && from_.states[static_cast<size_t>(inst.slot)].report;
-      if (never && effects > 1 && !reports) {
+      if (never && effects > 1 && !reports && !is_arranged(inst)) {
         --effects;
         continue;
       }
@@ -41,6 +43,13 @@ class Simplifier {
   }
 
  private:
+  bool is_arranged(const Inst& inst) const {
+    return inst.op == Op::store &&
+           std::any_of(from_.buffers.begin(), from_.buffers.end(), [&](const Buffer& b) {
+             return b.order.any() && b.arranges == inst.slot;
+           });
+  }
+
   void place(Inst inst) {
     for (Simpler s = simpler(inst); s; s = simpler(inst)) {
       if (const ValueId* value = std::get_if<ValueId>(&*s)) return r_.replace(current_, *value);

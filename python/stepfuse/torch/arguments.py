@@ -17,6 +17,7 @@ COPY_SCALES = {"delayed": "number", "current": "number", "mx": "blocks", "mx-rce
                "nvfp4": "fours", "nvfp4-delayed": "fours"}  # and the form of the scales
 IN_SQUARES = ("mxfp8", "mxfp8-rceil", "block128", "block128-f32", "nvfp4", "nvfp4-delayed")  # those whose scales belong to squares
 ROW_BLOCKS = {"mxfp8": 32, "mxfp8-rceil": 32, "nvfp4": 16, "nvfp4-delayed": 16}  # the length of a row is a multiple of this
+ORIENTATIONS, SCALE_LAYOUTS = ("rowwise", "both"), ("rows", "swizzled")
 COPY_BLOCK = 32  # elements that share a scale in "blocks"
 SEEDS = 1 << 63
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import packed, parts, private, stored
+from . import orders, packed, parts, private, stored
 from .arguments import COPY_BLOCK, COPY_SCALES
 from .checks import DTYPES, check_copy, check_disjoint, check_memory, check_moments, check_parameter, check_together, check_whole, needs_whole
 from .gathered import Gathered, can_gather
@@ -239,6 +239,7 @@ class Binding:
             options += [f"copy-scale={way}" for way in (stored.scale_mode(group, p),) if way is not None]
         elif (way := packed.scale_mode(group, p)) is not None:
             options += ["master=f32", f"copy-scale={way}"]
+        options += orders.options_of(group, p, stored.scale_mode(group, p) or packed.scale_mode(group, p))
         return (*options, *self.moments(group, p, tuple(options)))
 
     def moments(self, group: dict[str, Any], p: Tensor, options: tuple[str, ...]) -> list[str]:
@@ -334,7 +335,8 @@ class Binding:
         to parameters."""
         weights = []
         made = program(self.optimizer._recipe, part.options)
-        copies = [packed.find(self.optimizer._live_packed(), p) for p, g in zip(part.params, part.group_of) if packed.scale_mode(part.groups[g], p)]
+        copies = [packed.find(self.optimizer._live_packed(), p) for p, g in zip(part.params, part.group_of)
+                  if packed.scale_mode(part.groups[g], p) and "weight" in made.buffers()]
         if copies:  # of parameters that are their own masters
             packed.bind(part, copies)
         elif "weight" in made.buffers():
@@ -352,11 +354,15 @@ class Binding:
                 weight = p.detach().contiguous()
                 part.copies.append((p, weight))
             weights.append(weight)
+        part.ordered = [self.optimizer._find_ordered(p, part.groups[g]) for p, g in zip(part.params, part.group_of)
+                        if orders.BUFFERS.intersection(made.buffers())]
         for name, declared in made.buffers().items():
             buffer = stored.Buffer(*declared)
             if name == "grad":
                 continue
-            if name == ("master" if copies else "weight"):
+            if name in orders.BUFFERS:
+                arrays = [ordered.arrays[name] for ordered, _, _ in part.ordered]
+            elif name == ("master" if copies else "weight"):
                 arrays = weights
             elif copies and name in ("weight", "weight_scale"):
                 arrays = [copy.words if name == "weight" else copy.scales for copy in copies]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from . import orders
 from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, ROW_BLOCKS, check_choice, choice_for_any_shape
 from .groups import names_of
 from .programs import program
@@ -75,6 +76,8 @@ def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...], element
 
 def check_copies(who: str, groups: list[dict[str, Any]]) -> None:
     """Checks options for copies with a scale (copy_scale=), if there are any."""
+    for group in groups:
+        orders.check(group)
     scaled = [(index, group) for index, group in enumerate(groups) if group.get("copy_scale") is not None]
     for index, group in scaled:
         check_choice("copy_scale", group["copy_scale"], COPY_SCALES)

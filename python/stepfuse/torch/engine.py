@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import packed, parts, stored
+from . import orders, packed, parts, stored
 from .agreement import facts
 from .binding import Binding
 from .checks import check_memory
@@ -72,6 +72,7 @@ class Engine(Binding):
             for p, copy in part.copies:
                 p.data.copy_(copy)  # `data`: autograd already knows of the step's write
             packed.publish(part)
+            orders.publish(part)
             part.early.clear()
         if self.gathered.wholes:
             self.gathered.scatter()

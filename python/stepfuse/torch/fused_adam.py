@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MASTER = "master_param"
 FORMS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.uint8: "fp8"}  # of moments, by the dtype that asks for them
 GRADIENTS = ("grad", "decoupled_grad", "main_grad")  # attributes of a parameter
-OWN = ("moments", "moments_min", "master", "weight_rounding", "copy_scale", "fused", "foreach")  # decided by the signature
+OWN = ("moments", "moments_min", "master", "weight_rounding", "copy_scale", "orientation", "scale_layout", "fused", "foreach")  # decided by the signature
 
 
 @contextlib.contextmanager

@@ -94,6 +94,9 @@ class Update(Fused):
     _scales = property(lambda self: self.whole._live_scales())
     _packed = property(lambda self: self.whole._live_packed())
 
+    def _find_ordered(self, p: Tensor, group: dict[str, Any]) -> tuple[Any, Tensor, Tensor | None]:
+        return self.whole._find_ordered(p, group)
+
     def _check_group(self, group: dict[str, Any]) -> None:
         """The first half has checked it."""
 

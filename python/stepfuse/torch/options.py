@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypedDict
 
 from .arguments import (
-    COPY_SCALES, MASTERS, NORMS, ROUNDINGS, SEEDS, as_number, check_above_zero, check_choice, check_flag, check_integer, check_max_norm, check_number,
+    COPY_SCALES, MASTERS, NORMS, ORIENTATIONS, ROUNDINGS, SCALE_LAYOUTS, SEEDS, as_number, check_above_zero, check_choice, check_flag, check_integer, check_max_norm, check_number,
     refuse,
 )
 from .checks import DTYPES
@@ -82,6 +82,10 @@ class OptimizerOptions(TypedDict, total=False):
             rows of 128 columns, "block128-f32" any number for these. With "nvfp4" and "nvfp4-delayed" f32 matrices have
             copies in 4 bits. quantized() returns copies that matrix products take. copy_scale_inv() has the inverse,
             dequantized() applies it, and set_weight() starts from f32 values.
+        orientation: of a group. "both" makes the step write the transpose of each matrix' copy (copy_scale=), with its
+            scales. Rows and columns are multiples of 16; with "mxfp8" of 32.
+        scale_layout: of a group. "swizzled" makes the step also write the scales of "mx", "mxfp8" and "nvfp4" in the
+            order that cuBLASLt and torch._scaled_mm take. quantized() returns what these two options ask for.
     """
 
     store: dict[str, str] | None
@@ -114,6 +118,8 @@ class OptimizerOptions(TypedDict, total=False):
     update_clip: str | None
     max_update: float
     copy_scale: str | None
+    orientation: str | None
+    scale_layout: str | None
 
 
 class Option(NamedTuple):
@@ -185,6 +191,8 @@ OPTIONS: dict[str, Option] = {
     "max_update": Option(1.0, functools.partial(check_above_zero, what="a number above 0"), of_group=True, convert=float,
                          goes_with="update_clip", is_live=True),
     "copy_scale": Option(None, one_of(tuple(COPY_SCALES)), of_group=True, is_kept=True),
+    "orientation": Option(None, one_of(ORIENTATIONS), of_group=True, is_kept=True),
+    "scale_layout": Option(None, one_of(SCALE_LAYOUTS), of_group=True, is_kept=True),
 }
 # The options that `store` says.
 STORED_BY = frozenset(("moments", "moments_min", "master", "weight_rounding", "copy_scale"))

@@ -17,9 +17,12 @@ from .tensors import is_distributed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .packed import Quantized
+    from .parts import Part
+
 CODES_T, SCALES_T = "weight_t", "weight_scale_t"
 SWIZZLED, SWIZZLED_T = "weight_scale_swizzled", "weight_scale_t_swizzled"
-BUFFERS = (CODES_T, SCALES_T, SWIZZLED, SWIZZLED_T)
+BUFFERS = frozenset((CODES_T, SCALES_T, SWIZZLED, SWIZZLED_T))
 
 
 def transposed_codes(codes: Tensor) -> Tensor:
@@ -42,8 +45,13 @@ def options_of(group: dict[str, Any], p: Tensor, mode: str | None) -> list[str]:
              if group.get(name) not in (None, usual)]
     if not asked or mode is None or p.ndim != 2:
         return []
+    name = asked[0].partition("=")[0].replace("-", "_")
     if is_distributed(p):
-        raise TypeError(f"{asked[0].partition('=')[0].replace('-', '_')}= is for parameters that a rank has whole, and this one is a DTensor: leave it out of its group")
+        raise TypeError(f"{name}= is for parameters that a rank has whole, and one of shape {tuple(p.shape)} is a DTensor: leave it out of "
+                        "the group")
+    if not p.is_contiguous():
+        raise TypeError(f"{name}= is for matrices that lie by rows, and one of shape {tuple(p.shape)} has strides {p.stride()}: make it "
+                        "contiguous, or leave it out of the group")
     return asked
 
 
@@ -102,9 +110,22 @@ class Ordered:
             self.arrays[name].view(torch.uint8).copy_(array.view(torch.uint8))
         self.seen = now
 
+    def choose(self, plain: Quantized, transposed: bool) -> Quantized | None:
+        """Returns codes and scales in the orders that were asked for; None if there is no transpose."""
+        if transposed and not self.transposed:
+            return None
+        scales = self.arrays.get((SWIZZLED_T if self.swizzles else SCALES_T) if transposed else SWIZZLED, plain.scales)
+        return plain._replace(codes=self.arrays[CODES_T] if transposed else plain.codes, scales=scales)
+
     def settle(self, codes: Tensor, scales: Tensor | None) -> None:
         """After a step, which has filled the arrays."""
         self.seen = versions(codes, scales)
+
+
+def publish(part: Part) -> None:
+    """After a step, which has filled the arrays of its parameters' copies."""
+    for ordered, codes, scales in part.ordered:
+        ordered.settle(codes, scales)
 
 
 def versions(codes: Tensor, scales: Tensor | None) -> tuple[int, ...]:

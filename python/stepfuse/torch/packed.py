@@ -118,12 +118,12 @@ def publish(part: Part) -> None:
         copy.settle(p)
 
 
-def to_torchao(arrays: Quantized, dtype: torch.dtype) -> Any:
+def to_torchao(arrays: Quantized, dtype: torch.dtype, swizzled: bool) -> Any:
     """torchao's tensor over the same memory."""
     from torchao.prototype.mx_formats.mx_tensor import MXTensor
     from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor
     from torchao.quantization.quantize_.common.kernel_preference import KernelPreference
 
     if arrays.tensor_scale is not None:
-        return NVFP4Tensor(arrays.codes, arrays.scales, BLOCK, dtype, arrays.tensor_scale)
-    return MXTensor(arrays.codes, arrays.scales, arrays.codes.dtype, COPY_BLOCK, dtype, KernelPreference.EMULATED, None, False)
+        return NVFP4Tensor(arrays.codes, arrays.scales, BLOCK, dtype, arrays.tensor_scale, is_swizzled_scales=swizzled)
+    return MXTensor(arrays.codes, arrays.scales, arrays.codes.dtype, COPY_BLOCK, dtype, KernelPreference.EMULATED, None, swizzled)

@@ -139,6 +139,7 @@ class Part:
         self.shown_numbers: dict[str, list[Tensor]] = {}  # their parts, and those of the counts, in the parameters' state
         self.outputs: dict[str, list[Tensor]] = {}  # arrays that the step writes and that are not kept
         self.packed: list[Any] = []  # the parameters' copies in 4 bits (packed.Packed)
+        self.ordered: list[tuple[Any, Tensor, Tensor | None]] = []  # copies in other orders (orders.Ordered), of these codes and scales
         self.shown: list[Tensor] = []  # the parameters' copy_scale_inv, and where the step writes them
         self.written: list[Tensor] = []
         self.args: list[tuple[int, str]] = []  # arguments that no group has

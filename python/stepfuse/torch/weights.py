@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import packed, private, stored
+from . import orders, packed, private, stored
 from .groups import find
 from .tensors import is_distributed, local
 
@@ -22,6 +22,7 @@ class Weights:
     _shows_averages = False
     _scales: dict[Tensor, Tensor] | None = None  # scales of copies by parameter; these tensors are never replaced
     _packed: dict[Tensor, packed.Packed] | None = None  # copies in 4 bits, by parameter
+    _ordered: dict[Tensor, orders.Ordered] | None = None  # copies in other orders, by parameter
 
     @torch.no_grad()
     def set_weight(self, param: Tensor | str, values: Tensor) -> None:
@@ -73,31 +74,51 @@ class Weights:
             return stored.Dequantized.apply(p, scales, dtype)
         return stored.Dequantized.apply(codes, scales.full_tensor().reshape(-1) if is_distributed(scales) else scales, dtype)
 
-    def quantized(self, param: Tensor | str, dtype: torch.dtype = torch.float32, plain: bool = False) -> Any:
+    def quantized(self, param: Tensor | str, dtype: torch.dtype = torch.float32, plain: bool = False, transposed: bool = False) -> Any:
         """Returns a parameter's copy as matrix products of few bits take it: torchao's MXTensor ("mxfp8", "mx") or NVFP4Tensor
-        ("nvfp4"), whose values have `dtype`. With plain=True it is a tuple (codes, scales, tensor_scale) of torch's tensors, and needs
-        no torchao. Steps write to the same memory. Ask again after anything else has written to the parameter.
+        ("nvfp4"), whose values have `dtype`. With plain=True it is a tuple (codes, scales, tensor_scale) of torch's tensors, for every
+        copy_scale, and needs no torchao. Steps write to the same memory. Ask again after anything else has written to the parameter.
 
         Of a parameter of shape (…, columns) the codes have shape (…, columns), or (…, columns / 2) as bytes in 4 bits, and the scales
-        (…, columns / 32), or (…, columns / 16) in 4 bits. tensor_scale is one f32 number in 4 bits, and otherwise None. A parameter
-        without such a copy, and a DTensor, raise ValueError.
+        (…, columns / 32), or (…, columns / 16) in 4 bits. tensor_scale is one f32 number in 4 bits, and otherwise None. With
+        scale_layout="swizzled" the scales of a matrix have one dimension, in cuBLASLt's order. transposed=True returns the same of the
+        transposed matrix, which has shape (columns, rows) and which orientation="both" makes. A parameter without such a copy, and a
+        DTensor, raise ValueError.
 
         Example:
-            >>> optimizer = stepfuse.torch.AdamW(model.parameters(), copy_scale="nvfp4")
+            >>> optimizer = stepfuse.torch.AdamW(model.parameters(), copy_scale="nvfp4", orientation="both", scale_layout="swizzled")
             >>> codes, scales, tensor_scale = optimizer.quantized(layer.weight, plain=True)
+            >>> codes, scales, tensor_scale = optimizer.quantized(layer.weight, plain=True, transposed=True)
         """
         group, place = find(self.param_groups, param)
         p = group["params"][place]
+        arrays, who = self._copy_of(p, group), f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} with copy_scale={group['copy_scale']!r}"
+        of_blocks = arrays.scales.element_size() == 1 and arrays.scales.shape[:-1] == p.shape[:-1]
+        if not plain and not of_blocks or is_distributed(p):
+            raise ValueError(f"{who} is not an MX tensor: that needs copy_scale='mxfp8' or 'mx' and whole blocks of 32 in each row, and no DTensor")
+        swizzled = False
+        if orders.options_of(group, p, group["copy_scale"]):
+            ordered = self._find_ordered(p, group)[0]
+            arrays, swizzled = ordered.choose(arrays, transposed), ordered.swizzles
+        elif transposed:
+            arrays = None
+        if arrays is None:
+            raise ValueError(f"{who} has no transposed copy: give its group orientation='both'; only matrices have one")
+        return arrays if plain else packed.to_torchao(arrays, dtype, swizzled)
+
+    def _copy_of(self, p: Tensor, group: dict[str, Any]) -> packed.Quantized:
+        """Returns a parameter's copy with scales by rows."""
         if packed.scale_mode(group, p) is not None:
-            arrays = packed.find(self._live_packed(), p).arrays(p)
-        else:
-            p, scales = self._scaled(p)
-            scales = stored.to_visible_scales(scales, p)
-            if scales.dtype == torch.float32 or scales.shape[:-1] != p.shape[:-1] or is_distributed(p):
-                raise ValueError(f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} with copy_scale={group['copy_scale']!r} is not "
-                                 "an MX tensor: that needs copy_scale='mxfp8' or 'mx' and whole blocks of 32 in each row, and no DTensor")
-            arrays = packed.Quantized(p.detach(), scales, None)
-        return arrays if plain else packed.to_torchao(arrays, dtype)
+            return packed.find(self._live_packed(), p).arrays(p)
+        p, scales = self._scaled(p)
+        return packed.Quantized(p.detach(), stored.to_visible_scales(scales, p), None)
+
+    def _find_ordered(self, p: Tensor, group: dict[str, Any]) -> tuple[orders.Ordered, Tensor, Tensor | None]:
+        """Returns a parameter's copy in other orders, and the codes and scales that it is made from."""
+        if self._ordered is None:
+            self._ordered = {}
+        codes, scales, _ = self._copy_of(p, group)
+        return orders.find(self._ordered, p, group, codes, scales), codes, scales
 
     def _live_packed(self) -> dict[Tensor, packed.Packed]:
         if self._packed is None:
