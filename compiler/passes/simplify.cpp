@@ -45,9 +45,8 @@ class Simplifier {
  private:
   bool is_arranged(const Inst& inst) const {
     return inst.op == Op::store &&
-           std::any_of(from_.buffers.begin(), from_.buffers.end(), [&](const Buffer& b) {
-             return b.order.any() && b.arranges == inst.slot;
-           });
+           std::any_of(from_.buffers.begin(), from_.buffers.end(),
+                       [&](const Buffer& b) { return b.order.any() && b.arranges == inst.slot; });
   }
 
   void place(Inst inst) {

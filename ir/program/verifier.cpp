@@ -206,10 +206,10 @@ class Verifier {
       report(20, "@{} has the values of @{}, which the step does not store", b.name, from.name);
       return;
     }
-    bool is_block = b.at.rows == 1 && b.at.columns > 1 && b.at.columns <= kArrangedTile.columns;
-    if (b.order.swizzled && !(is_block && size_of(b.dtypes.first()) == 1)) {
+    bool fills_tiles = b.at.rows == 1 && b.at.columns > 1 && b.at.columns <= kLargestSwizzled;
+    if (b.order.swizzled && !(fills_tiles && size_of(b.dtypes.first()) == 1)) {
       report(20, "@{} is swizzled: it must have a value of one byte per {} to {} elements", b.name,
-             kTiles[0].columns, kArrangedTile.columns);
+             kTiles[0].columns, kLargestSwizzled);
     }
     if (!b.order.transposed || !(b.at.rows == 1 && b.at.columns > 1)) return;
     if (packs_codes(b.at, b.dtypes.only())) return;

@@ -90,6 +90,10 @@ Program drop_unused(const Program& p) {
     if (reads_table(inst.op)) tables[slot] = 0;
     if (inst.op == Op::stage) stages[slot] = 0;
   }
+  for (size_t i = 0; i < p.buffers.size(); ++i) {  // behind the buffers whose values they have
+    const Buffer& b = p.buffers[i];
+    if (b.order.any()) buffers[i] = buffers[static_cast<size_t>(b.arranges)];
+  }
   auto compact = [](auto& list, std::vector<int32_t>& map) {
     size_t kept = 0;
     for (size_t i = 0; i < map.size(); ++i) {
@@ -100,6 +104,9 @@ Program drop_unused(const Program& p) {
     list.resize(kept);
   };
   compact(out.buffers, buffers);
+  for (Buffer& b : out.buffers) {
+    if (b.order.any()) b.arranges = buffers[static_cast<size_t>(b.arranges)];
+  }
   compact(out.states, states);
   compact(out.tables, tables);
   compact(out.stages, stages);
@@ -127,6 +134,13 @@ Program shrink(Program program, const std::function<bool(const Program&)>& fails
   };
   for (bool changed = true; changed;) {
     changed = false;
+    for (size_t b = 0; b < program.buffers.size(); ++b) {
+      if (!program.buffers[b].order.any()) continue;
+      Program candidate = program;
+      candidate.buffers[b].order = {};
+      candidate.buffers[b].arranges = -1;
+      changed |= accept(std::move(candidate));
+    }
     for (ValueId v = program.size() - 1; v >= 0; --v) {
       for (int choice = 0; choice <= 3 && v < program.size(); ++choice) {
         changed |= accept(smaller(program, v, choice));

@@ -479,7 +479,8 @@ void add_orders(Program* p, Rng& rng) {
     Order order;
     order.transposed = !of_blocks || packs || broadcasts(stored, per::square(from.at.columns));
     order.transposed = order.transposed && rng.chance(70);
-    order.swizzled = of_blocks && size_of(from.dtypes.only()) == 1 && rng.chance(70);
+    order.swizzled = of_blocks && from.at.columns <= kLargestSwizzled &&
+                     size_of(from.dtypes.only()) == 1 && rng.chance(70);
     if (!order.any() || rng.chance(30)) continue;
     Buffer arranged{.name = fmt::format("o{}", p->buffers.size()),
                     .dtypes = from.dtypes,

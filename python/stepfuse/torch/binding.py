@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .. import _core
 from . import orders, packed, parts, private, stored
-from .arguments import COPY_BLOCK, COPY_SCALES
+from .arguments import COPY_BLOCK, COPY_SCALES, ROW_BLOCKS
 from .checks import DTYPES, check_copy, check_disjoint, check_memory, check_moments, check_parameter, check_together, check_whole, needs_whole
 from .gathered import Gathered, can_gather
 from .groups import SCALES, names_of, scaled
@@ -24,7 +24,7 @@ from .parts import Key, Mode, Part
 from .programs import has_rows, program
 from .scaler import DLPACK
 from .tensors import (
-    DRAWN_TOGETHER, Position, column_count, columns_of, draws_by_element, first_element, gradient_dtype, is_dense, is_distributed, is_first_copy,
+    DRAWN_TOGETHER, Position, column_count, columns_of, cuts_between_squares, draws_by_element, first_element, gradient_dtype, is_dense, is_distributed, is_first_copy,
     like_parameter, local, on_host, part_number, random_id, row_count, rows_are_blocks, same_layout,
 )
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .ranks import Ranks
 
 PER_STEP, PER_GROUP, PER_TENSOR, PER_ROW, PER_COLUMN = 0, 1, 2, 3, 4
+COPIES_IN_SQUARES = {f"copy-scale={way}" for way, side in ROW_BLOCKS.items() if side == COPY_BLOCK}
 COPIES_IN_BLOCKS = {f"copy-scale={way}" for way, scales in COPY_SCALES.items() if scales == "blocks"}
 OWN_STATES = ("step", "momentum_begun", "counted", "updated")  # kept otherwise
 PLAIN = Mode()
@@ -162,6 +163,8 @@ class Binding:
             return False
         if not COPIES_IN_BLOCKS.isdisjoint(kind) and not rows_are_blocks(p, COPY_BLOCK):
             return True
+        if not COPIES_IN_SQUARES.isdisjoint(kind) and not cuts_between_squares(p, COPY_BLOCK):
+            return True
         options = (*kind, *self.mode.options(False, True, False))
         return needs_whole(self.optimizer._recipe, options, (*self.mode.sums(), "first_bad"), p.ndim > 1)
 
@@ -197,6 +200,8 @@ class Binding:
                 scaling = stored.scale_mode(group, p) or packed.scale_mode(group, p)
                 position = stored.with_matrix_columns(self.position(p, len(places), key.seed is not None), scaling, p, name, needs_rows)
                 whole = gathered.add(p, name).weight if self.gathers(key.kind, p) else None
+                if whole is not None:
+                    orders.check_gathered(who, name, group, p, scaling)
                 slot = divided[index[key]].add(p, name, group, counted, position if whole is None else position._replace(offset=0), i, whole)
                 places.append((p, name, index[key], slot))
         return divided, places

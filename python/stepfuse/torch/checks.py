@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.float8_e4m3fn: "f8e4m3", torch.float8_e5m2: "f8e5m2"}
+SQUARES = f"{COPY_BLOCK}x{COPY_BLOCK}"  # those that shards may have on their own
 TAKEN = ", ".join(str(t).removeprefix("torch.") for t in DTYPES)
 PLAIN = (Tensor, torch.nn.Parameter)
 LAYER_SUMS = r"layer_\w+_sum"  # these are reported, and layers.py adds them up over ranks
@@ -117,9 +118,12 @@ def check_copy(who: str, p: Tensor, name: str, group: dict[str, Any]) -> None:
 
 def check_rows(who: str, p: Tensor, name: str, way: str) -> None:
     """Refuses rows, the last dimension in memory, that have less than whole blocks."""
-    if is_distributed(p):
-        raise TypeError(f"{who}: copy_scale={way!r} takes whole parameters, and {name} is a DTensor, whose mesh may cut squares: use DDP, or "
-                        f"copy_scale={None if COPY_SCALES[way] == 'fours' else 'mx'!r}")
+    if is_distributed(p) and COPY_SCALES[way] == "fours":
+        raise TypeError(f"{who}: copy_scale={way!r} takes whole parameters, and {name} is a DTensor, which ranks have in parts: use DDP, or "
+                        "copy_scale=None")
+    if is_distributed(p) and (cuts_of(p) and cut_dimension(p) is None or not local(p).is_contiguous()):
+        raise TypeError(f"{who}: copy_scale={way!r} takes DTensors that one mesh dimension cuts between rows; {name}, of shape {tuple(p.shape)}, is "
+                        f"placed as {p.placements}: redistribute it, or use copy_scale=None")
     row = matrix_shape(p)[1]
     if p.ndim > 1 and p.numel() > row and row % ROW_BLOCKS[way]:
         raise ValueError(f"{who}: copy_scale={way!r} has a scale per {ROW_BLOCKS[way]} elements of a row, and {name}, of shape {tuple(p.shape)}, has "
@@ -163,16 +167,17 @@ def own_reductions(step: str, exchanged: tuple[str, ...]) -> list[tuple[str, str
 
 @functools.lru_cache(maxsize=256)
 def needs_whole(recipe: str, options: tuple[str, ...], exchanged: tuple[str, ...], has_rows: bool) -> bool:
-    """Whether a step reduces over more of a parameter than blocks, and rows if shards have whole ones, but not over several parameters."""
+    """Whether a step reduces over more of a parameter than blocks and squares, and rows if shards have whole ones, but not over several
+    parameters. Shards of parameters with squares have whole ones (cuts_between_squares)."""
     own = [of for _, of in own_reductions(program(recipe, options).text(), exchanged)]
-    part = r"<\w+/(\d+|row)>" if has_rows else r"<\w+/\d+>"
+    part = rf"<\w+/(\d+|{SQUARES}{'|row' if has_rows else ''})>"
     return all(of.startswith("<") for of in own) and any(not re.fullmatch(part, of) for of in own)
 
 
 def check_whole(optimizer: Owner, part: Part, step: str, exchanged: tuple[str, ...], on_ranks: bool) -> None:
     """Refuses reductions that ranks do not exchange, if this rank has only a part of what they reduce. Those over blocks are fine."""
     found = reductions(step)
-    in_rows = r"\d+" if re.search(r"state @\S+ : <\w+/row>", step) else r"\d+|row"  # such states would be parts of longer ones
+    in_rows = rf"\d+|{SQUARES}" if re.search(r"state @\S+ : <\w+/row>", step) else rf"\d+|{SQUARES}|row"  # such states would be parts of longer ones
     if "row" in in_rows and any(of == "<f32/row>" for _, of in found):
         for p, name, position, is_gathered in zip(part.params, part.names, part.positions, part.gathered):
             if not is_gathered and not has_whole_rows(p, position):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .arguments import COPY_SCALES, IN_SQUARES, refuse
-from .tensors import is_distributed
+from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, refuse
+from .tensors import cuts_between_squares, cuts_of, is_distributed, local, rows_are_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,12 +47,30 @@ def options_of(group: dict[str, Any], p: Tensor, mode: str | None) -> list[str]:
         return []
     name = asked[0].partition("=")[0].replace("-", "_")
     if is_distributed(p):
-        raise TypeError(f"{name}= is for parameters that a rank has whole, and one of shape {tuple(p.shape)} is a DTensor: leave it out of "
-                        "the group")
-    if not p.is_contiguous():
+        check_shards(name, p, mode)
+    if not local(p).is_contiguous():
         raise TypeError(f"{name}= is for matrices that lie by rows, and one of shape {tuple(p.shape)} has strides {p.stride()}: make it "
                         "contiguous, or leave it out of the group")
     return asked
+
+
+def check_shards(name: str, p: Tensor, mode: str) -> None:
+    """Refuses a DTensor whose shards have no copies of their own, on all ranks alike."""
+    if COPY_SCALES[mode] != "blocks" or not rows_are_blocks(p, COPY_BLOCK) or any(not placement.is_shard(0) for _, placement in cuts_of(p)):
+        raise TypeError(f"{name}= is for copies whose shards have scales of their own, and one of shape {tuple(p.shape)} is a DTensor with "
+                        f"copy_scale={mode!r}: use 'mxfp8', with rows that are multiples of {COPY_BLOCK}, or leave it out of the group")
+    if mode in IN_SQUARES and (p.shape[0] % COPY_BLOCK or not cuts_between_squares(p, COPY_BLOCK)):
+        ranks = max((p.device_mesh.size(d) for d, _ in cuts_of(p)), default=1)
+        unit = COPY_BLOCK * ranks
+        raise ValueError(f"{name}= of a DTensor needs a multiple of {COPY_BLOCK} rows on each rank, and one of shape {tuple(p.shape)} is cut over "
+                         f"{ranks} ranks: give it {-(-p.shape[0] // unit) * unit} rows, or any multiple of {unit}, or leave it out of the group")
+
+
+def check_gathered(who: str, name: str, group: dict[str, Any], p: Tensor, mode: str | None) -> None:
+    """Refuses orders for a DTensor that one rank has whole while it steps."""
+    if options_of(group, p, mode):
+        raise TypeError(f"{who}: {name} is a DTensor that one rank steps as a whole, and orientation= and scale_layout= are for shards: leave "
+                        "them out of its group, or leave out exact=True if that is the reason")
 
 
 def check(group: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ from .checks import DTYPES
 from .numbers import from_bits, to_bits
 from .scaler import DLPACK
 from .tensors import (
-    Position, columns_of, first_element, is_dense, is_distributed, like_parameter, local, matrix_shape, on_host, own_part,
+    Position, columns_of, cuts_between_squares, first_element, is_dense, is_distributed, like_parameter, local, matrix_shape, on_host, own_part,
     rows_are_blocks, same_layout, zeros_like,
 )
 
@@ -467,10 +467,11 @@ def dense_like(p: Tensor, device: torch.device | None = None) -> Tensor:
 def quantize_into(state: dict[str, Any], p: Tensor, values: Tensor, mode: str) -> dict[str, float]:
     """Makes the parameter, and its scales in place, a copy of f32 values with scales of their own; returns the form's other states.
 
-    Of a DTensor each rank gathers the values, unless shards have their own scales: call it on all ranks.
+    Of a DTensor each rank gathers the values, unless its scales follow from its own values: call it on all ranks.
     """
     p, form = p.detach(), f"{mode}_{DTYPES[p.dtype]}".replace("-", "_")
-    if has_own_scales(p, mode):
+    follows_alone = has_own_scales(p, mode) and (mode not in IN_SQUARES or cuts_between_squares(p, COPY_BLOCK))
+    if follows_alone:
         values = own_values(p, values)
     elif is_distributed(p):
         values = (values.full_tensor() if is_distributed(values) else values).float().contiguous()
@@ -478,8 +479,10 @@ def quantize_into(state: dict[str, Any], p: Tensor, values: Tensor, mode: str) -
         values = dense_like(p).copy_(values)
     made, states = encode(values, form)
     codes, scales = made[f".{form}.weight"], made.get(f".{form}.weight_scale")
-    local(p).copy_(own_part(p, codes) if is_distributed(p) and not has_own_scales(p, mode) else codes)
+    local(p).copy_(own_part(p, codes) if is_distributed(p) and not follows_alone else codes)
     kept = local(state[scales_name(mode)])
+    if scales is not None and not follows_alone:
+        scales = own_scales(p, scales, mode)
     kept.copy_(on_host(states["copy_scale_inv"]) if scales is None else shape_scales(scales, values).reshape(kept.shape))
     return states
 

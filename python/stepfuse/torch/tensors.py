@@ -150,6 +150,16 @@ def cuts_within_blocks(p: Tensor, block: int) -> bool:
     return within_rows and bool(p.shape[-1] % block or largest_cut(p) % block)
 
 
+def cuts_between_squares(p: Tensor, side: int) -> bool:
+    """Whether a DTensor's mesh cuts it only between squares of `side` rows; rows are all dimensions but the last."""
+    if not cuts_of(p):
+        return True
+    if (dimension := cut_dimension(p)) is None or p.ndim < 2:
+        return False
+    each = -(-p.shape[0] // p.device_mesh.size(dimension))
+    return each >= p.shape[0] or each * p.shape[1:-1].numel() % side == 0
+
+
 def draws_by_element(p: Tensor) -> bool:
     """Whether each element of a DTensor can draw its own random bits on any mesh. Only the full shape decides: cuts lie between
     rows, and four elements draw together.

@@ -82,8 +82,8 @@ class Weights:
         Of a parameter of shape (…, columns) the codes have shape (…, columns), or (…, columns / 2) as bytes in 4 bits, and the scales
         (…, columns / 32), or (…, columns / 16) in 4 bits. tensor_scale is one f32 number in 4 bits, and otherwise None. With
         scale_layout="swizzled" the scales of a matrix have one dimension, in cuBLASLt's order. transposed=True returns the same of the
-        transposed matrix, which has shape (columns, rows) and which orientation="both" makes. A parameter without such a copy, and a
-        DTensor, raise ValueError.
+        transposed matrix, which has shape (columns, rows) and which orientation="both" makes. Of a DTensor that has scales of its own
+        on each rank ("mxfp8", "mx"), plain=True returns this rank's rows. A parameter without such a copy raises ValueError.
 
         Example:
             >>> optimizer = stepfuse.torch.AdamW(model.parameters(), copy_scale="nvfp4", orientation="both", scale_layout="swizzled")
@@ -93,8 +93,8 @@ class Weights:
         group, place = find(self.param_groups, param)
         p = group["params"][place]
         arrays, who = self._copy_of(p, group), f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} with copy_scale={group['copy_scale']!r}"
-        of_blocks = arrays.scales.element_size() == 1 and arrays.scales.shape[:-1] == p.shape[:-1]
-        if not plain and not of_blocks or is_distributed(p):
+        of_blocks = arrays.scales.element_size() == 1 and arrays.scales.shape[:-1] == arrays.codes.shape[:-1]
+        if not plain and (not of_blocks or is_distributed(p)) or is_distributed(arrays.scales):
             raise ValueError(f"{who} is not an MX tensor: that needs copy_scale='mxfp8' or 'mx' and whole blocks of 32 in each row, and no DTensor")
         swizzled = False
         if orders.options_of(group, p, group["copy_scale"]):
@@ -111,7 +111,8 @@ class Weights:
         if packed.scale_mode(group, p) is not None:
             return packed.find(self._live_packed(), p).arrays(p)
         p, scales = self._scaled(p)
-        return packed.Quantized(p.detach(), stored.to_visible_scales(scales, p), None)
+        scales = stored.to_visible_scales(scales, p)
+        return packed.Quantized(local(p).detach(), local(scales) if is_distributed(p) and is_distributed(scales) else scales, None)
 
     def _find_ordered(self, p: Tensor, group: dict[str, Any]) -> tuple[orders.Ordered, Tensor, Tensor | None]:
         """Returns a parameter's copy in other orders, and the codes and scales that it is made from."""
