@@ -67,8 +67,8 @@ constexpr uint64_t arranged_multiple(Order order, Granularity at) {
   return at.columns > 16 ? static_cast<uint64_t>(at.columns) : 16;
 }
 
-// The tiles of rows and columns in which backends arrange values. With blocks of at most kLargestSwizzled elements, it has
-// whole swizzled tiles.
+// The tiles of rows and columns in which backends arrange values. With blocks of at most kLargestSwizzled elements,
+// each has whole swizzled tiles.
 inline constexpr Granularity kArrangedTile = per::square(128);
 inline constexpr int32_t kLargestSwizzled = 32;
 

@@ -6,7 +6,7 @@ if anything but a step has changed these. Here values are only moved; the librar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,12 +17,19 @@ from .tensors import cuts_between_squares, cuts_of, is_distributed, local, rows_
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .packed import Quantized
     from .parts import Part
 
 CODES_T, SCALES_T = "weight_t", "weight_scale_t"
 SWIZZLED, SWIZZLED_T = "weight_scale_swizzled", "weight_scale_t_swizzled"
 BUFFERS = frozenset((CODES_T, SCALES_T, SWIZZLED, SWIZZLED_T))
+
+
+class Quantized(NamedTuple):
+    """The arrays of a copy. A weight is its code times its scale, and times the tensor's scale if there is one."""
+
+    codes: Tensor  # of 4 bits: bytes with two of them, the first in the lower half
+    scales: Tensor
+    tensor_scale: Tensor | None
 
 
 def transposed_codes(codes: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ that, and the step then continues with the new copy's scale: a step that is skip
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch import Tensor
 from . import stored
 from .arguments import COPY_BLOCK, COPY_SCALES
 from .numbers import to_bits
+from .orders import Quantized
 from .scaler import DLPACK
 
 if TYPE_CHECKING:
@@ -23,14 +24,6 @@ if TYPE_CHECKING:
 
 BLOCK = 16  # elements of a row that share a scale, and rows of such elements
 FORM = "nvfp4"
-
-
-class Quantized(NamedTuple):
-    """The arrays of a copy. A weight is its code times its scale, and times the tensor's scale if there is one."""
-
-    codes: Tensor  # of 4 bits: bytes with two of them, the first in the lower half
-    scales: Tensor
-    tensor_scale: Tensor | None
 
 
 class Packed:

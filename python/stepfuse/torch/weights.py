@@ -82,8 +82,8 @@ class Weights:
         Of a parameter of shape (…, columns) the codes have shape (…, columns), or (…, columns / 2) as bytes in 4 bits, and the scales
         (…, columns / 32), or (…, columns / 16) in 4 bits. tensor_scale is one f32 number in 4 bits, and otherwise None. With
         scale_layout="swizzled" the scales of a matrix have one dimension, in cuBLASLt's order. transposed=True returns the same of the
-        transposed matrix, which has shape (columns, rows) and which orientation="both" makes. Of a DTensor that has scales of its own
-        on each rank ("mxfp8", "mx"), plain=True returns this rank's rows. A parameter without such a copy raises ValueError.
+        transposed matrix, which has shape (columns, rows) and which orientation="both" makes. If each rank of a DTensor has scales of its
+        own ("mxfp8", "mx"), plain=True returns this rank's rows. A parameter without such a copy raises ValueError.
 
         Example:
             >>> optimizer = stepfuse.torch.AdamW(model.parameters(), copy_scale="nvfp4", orientation="both", scale_layout="swizzled")
@@ -106,13 +106,13 @@ class Weights:
             raise ValueError(f"{who} has no transposed copy: give its group orientation='both'; only matrices have one")
         return arrays if plain else packed.to_torchao(arrays, dtype, swizzled)
 
-    def _copy_of(self, p: Tensor, group: dict[str, Any]) -> packed.Quantized:
+    def _copy_of(self, p: Tensor, group: dict[str, Any]) -> orders.Quantized:
         """Returns a parameter's copy with scales by rows."""
         if packed.scale_mode(group, p) is not None:
             return packed.find(self._live_packed(), p).arrays(p)
         p, scales = self._scaled(p)
         scales = stored.to_visible_scales(scales, p)
-        return packed.Quantized(local(p).detach(), local(scales) if is_distributed(p) and is_distributed(scales) else scales, None)
+        return orders.Quantized(local(p).detach(), local(scales) if is_distributed(p) and is_distributed(scales) else scales, None)
 
     def _find_ordered(self, p: Tensor, group: dict[str, Any]) -> tuple[orders.Ordered, Tensor, Tensor | None]:
         """Returns a parameter's copy in other orders, and the codes and scales that it is made from."""
