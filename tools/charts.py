@@ -184,8 +184,26 @@ def weight_rounding(data):
                     ["Bytes are those of weights and state per parameter.", data["run"] + "."], body)
 
 
+def low_bit_products(data):
+    """Training losses over steps, averaged over ten, a line for each kind of product."""
+    runs = [{**r, "losses": [sum(r["losses"][k:k + 10]) / 10 for k in range(0, len(r["losses"]) - 9, 10)]} for r in data["runs"]]
+    values = [x for r in runs for x in r["losses"]]
+    low, high = math.floor(min(values)), math.ceil(max(values))
+    count = 10 * len(runs[0]["losses"])
+    axes = Axes(98, 300, (0, count), (low, high), "step", "training loss")
+    body = axes.draw(range(0, count + 1, 100), range(low, high + 1))
+    ends = [axes.at(count, r["losses"][-1])[1] for r in runs]
+    for k, (r, label) in enumerate(zip(runs, apart(ends, axes.top, axes.top + axes.height))):
+        points = " ".join("{:.1f},{:.1f}".format(*axes.at(10 * e + 10, x)) for e, x in enumerate(r["losses"]))
+        body += [f'<polyline class="l{k}" stroke-width="1.6" points="{points}"/>',
+                 f'<line class="l{k}" x1="{WIDTH - RIGHT}" y1="{ends[k]:.1f}" x2="{WIDTH - RIGHT + 10}" y2="{label:.1f}"/>',
+                 text(WIDTH - RIGHT + 14, label + 4, f"{r['name']}, {r['losses'][-1]:.2f}", classes=f"c{k}")]
+    return document(axes.top + axes.height + 52, "Training loss with matrix products in bf16, MXFP8 and NVFP4",
+                    ["Means of ten steps.", data["run"] + "."], body)
+
+
 CHARTS = {"compare_torch": compare_torch, "compare_torch_h100": compare_torch, "host_time": host_time, "fused_unfused": fused_unfused, "moments": moments,
-          "weight_rounding": weight_rounding}
+          "weight_rounding": weight_rounding, "low_bit_products": low_bit_products}
 
 
 def main():

@@ -1,6 +1,10 @@
 """orientation="both" and scale_layout="swizzled": transposes of weights' copies, and scales as matrix products take them."""
 
 import copy
+import importlib.util
+import json
+import pathlib
+import sys
 
 import pytest
 import torch
@@ -171,6 +175,24 @@ def test_groups_and_muon_have_their_own():
     train(optimizer, range(2))
     plain, turned = (optimizer.quantized(params[0], plain=True, transposed=t) for t in (False, True))
     assert torch.equal(values_of(plain, 16).t(), values_of(turned, 16))
+
+
+@pytest.mark.skipif(not hasattr(torch.Tensor, "grad_dtype"), reason="8-bit parameters have gradients in f32 from torch 2.10 on")
+def test_the_sample_trains_in_every_way(monkeypatch, capsys, tmp_path):
+    path = pathlib.Path(__file__).resolve().parents[2] / "samples" / "pytorch" / "low_bit_products.py"
+    monkeypatch.syspath_prepend(path.parent)  # it takes the model of train_gpt.py
+    spec = importlib.util.spec_from_file_location("low_bit_products", path)
+    sample = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sample)
+    monkeypatch.setattr(sys, "argv", [str(path), "--steps", "25", "--json", str(tmp_path / "losses.json")])
+    threads = torch.get_num_threads()
+    sample.main()
+    torch.set_num_threads(threads)
+    runs = json.loads((tmp_path / "losses.json").read_text())["runs"]
+    assert [r["name"] for r in runs] == list(sample.WAYS) and len(capsys.readouterr().out.splitlines()) == 2 + len(runs)
+    for r in runs:
+        assert len(r["losses"]) == 25 and r["losses"][-1] < r["losses"][0] - 1.5
+        assert abs(r["losses"][-1] - runs[0]["losses"][-1]) < 0.5
 
 
 def test_refused_with_what_to_change():
