@@ -159,6 +159,10 @@ void fit_orders(const Program& program, LayoutTensor* tensor, uint64_t seed) {
     if (b.at.rows == 1) block = std::max(block, static_cast<uint64_t>(b.at.columns));
   }
   if (!arranges(program)) return;
+  for (Granularity g : granularities_of(program)) {  // where rows are told apart, a block must not cross them
+    bool is_block = block_of(g) > 1 && !needs_rows(g);
+    if (is_block && has_rows(program)) block = kLargestBlock;
+  }
   if (multiple > 1) tensor->shift -= tensor->shift % 4;
   if (tensor->size == 0) return;
   Rng rng(seed, "orders");
