@@ -42,6 +42,10 @@ const std::map<std::string, std::string> kLayouts = {
        {"name": "c", "shape": [900], "group": 1, "dtypes": {"grad": "f32"}},
        {"name": "d", "shape": [5], "dtypes": {"grad": "f16"}}]})"},
     {"single", R"({"name": "single", "tensors": [{"name": "t", "shape": [20000]}]})"},
+    // What a step transposes has such sizes.
+    {"matrices", R"({"name": "matrices", "tensors": [
+       {"name": "a", "shape": [64, 96], "misalign": 4}, {"name": "b", "shape": [0, 32]},
+       {"name": "c", "shape": [32, 32], "group": 1}, {"name": "d", "shape": [160, 288]}]})"},
     {"none", R"({"name": "none", "tensors": []})"}};
 
 class Layouts {
@@ -57,7 +61,7 @@ class Layouts {
 
 std::vector<Factor> all_factors() {
   std::vector<Factor> factors = recipe_option_factors();
-  factors.push_back({"layout", {"odd", "tiny", "mixed", "single", "none"}});
+  factors.push_back({"layout", {"odd", "tiny", "mixed", "single", "matrices", "none"}});
   factors.push_back({"inputs", {"normal", "special", "single"}});
   factors.push_back({"form", {"fused", "split", "unfused"}});
   factors.push_back({"observe", {"", "true"}});
@@ -71,7 +75,9 @@ std::vector<Factor> all_factors() {
 bool is_possible(const Point& point) {
   try {
     Program program = program_of(point);
-    make_layout(parse_layout(kLayouts.at(point.at("layout"))), program);
+    const std::string& layout = point.at("layout");
+    make_layout(parse_layout(kLayouts.at(layout)), program);
+    if (arranges(program) && layout != "matrices" && layout != "none") return false;
     std::vector<Signature> signatures = {{}};
     for (const Buffer& b : program.buffers) {
       DType first = b.dtypes.contains(DType::f32) ? DType::f32 : b.dtypes.only();

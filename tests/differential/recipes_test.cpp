@@ -12,6 +12,7 @@
 #include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/source_dir.hpp"
 #include "tests/support/covering_file.hpp"
+#include "tests/support/random_data.hpp"
 #include "tools/workload/runner.hpp"
 
 using namespace stepfuse;
@@ -143,9 +144,19 @@ class Recipes {
     return plan;
   }
 
-  // Steps with blocks and rows need whole blocks in each row.
+  // Steps with blocks and rows need whole blocks in each row; what is transposed has whole squares.
   LayoutFile layout_of(const Row& row, const Program& p) const {
     LayoutFile layout = layouts_.at(value(row, "layout"));
+    if (arranges(p)) {
+      for (size_t i = 0; i < layout.tensors.size(); ++i) {
+        TensorEntry& t = layout.tensors[i];
+        LayoutTensor fitted{.size = t.size, .columns = t.columns};
+        fit_orders(p, &fitted, i);
+        t.size = fitted.size;
+        t.columns = fitted.columns;
+      }
+      return layout;
+    }
     bool has_blocks = std::any_of(p.buffers.begin(), p.buffers.end(), [](const Buffer& b) {
       return block_of(b.at) > 1 && !needs_rows(b.at);
     });

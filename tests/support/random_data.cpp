@@ -159,7 +159,8 @@ void fit_orders(const Program& program, LayoutTensor* tensor, uint64_t seed) {
     if (b.at.rows == 1) block = std::max(block, static_cast<uint64_t>(b.at.columns));
   }
   if (!arranges(program)) return;
-  for (Granularity g : granularities_of(program)) {  // where rows are told apart, a block must not cross them
+  for (Granularity g :
+       granularities_of(program)) {  // where rows are told apart, a block must not cross them
     bool is_block = block_of(g) > 1 && !needs_rows(g);
     if (is_block && has_rows(program)) block = kLargestBlock;
   }

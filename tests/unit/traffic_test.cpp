@@ -73,6 +73,23 @@ TEST_CASE("masters of bf16 weights: 30 bytes, 28 and 26") {
   CHECK(traffic_of(adamw(o, Form::fused), 0).bytes() == doctest::Approx(16.0625));
 }
 
+TEST_CASE("a transposed copy is one more read of the codes and one write of each array") {
+  RecipeOptions o;
+  o.grad = DType::bf16;
+  set_option(o, "store", "weight=mxfp8");
+  auto moved = [&] { return traffic_of(adamw(o, Form::fused), 0).bytes(); };
+  double plain = 26 + 4 + 1 + 1.0 / 32;  // the masters are read twice
+  CHECK(moved() == doctest::Approx(plain));
+  o.orientation = Orientation::both;
+  // Each scale of a block is read for one of 32 columns and written for all of them.
+  double turned = 2 + 1.0 / 1024 + 1.0 / 32;
+  CHECK(moved() == doctest::Approx(plain + turned));
+  o.scale_layout = ScaleLayout::swizzled;
+  CHECK(moved() == doctest::Approx(plain + turned + 2.0 / 32));
+  CHECK(barrier_count(adamw(o, Form::fused)) == 2);
+  CHECK(launch_count(adamw(o, Form::fused)) == 1);
+}
+
 TEST_CASE("without check and clip the gradient is read once: 28 bytes, no barrier") {
   CHECK(bytes({}) == 28);
   CHECK(barrier_count(adamw({}, Form::fused)) == 0);
