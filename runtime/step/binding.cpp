@@ -61,11 +61,13 @@ void Binding::fail_overlap(const Range& a, const Range& b) const {
                           describe(a), describe(b)));
 }
 
-// Whether the buffer is the transpose of another one, or has one.
+// Whether the buffer is the transpose of another one, or has one, by elements or codes.
 bool Binding::is_transposed(size_t buffer) const {
   const std::vector<Buffer>& all = program_.buffers;
   return std::any_of(all.begin(), all.end(), [&](const Buffer& b) {
-    return b.order.transposed && (&b == &all[buffer] || b.arranges == static_cast<int32_t>(buffer));
+    bool moves_codes = b.at == per::element || packs_codes(b.at, b.dtypes.first());
+    bool is_part = &b == &all[buffer] || b.arranges == static_cast<int32_t>(buffer);
+    return b.order.transposed && moves_codes && is_part;
   });
 }
 

@@ -42,7 +42,7 @@ const std::map<std::string, std::string> kLayouts = {
        {"name": "c", "shape": [900], "group": 1, "dtypes": {"grad": "f32"}},
        {"name": "d", "shape": [5], "dtypes": {"grad": "f16"}}]})"},
     {"single", R"({"name": "single", "tensors": [{"name": "t", "shape": [20000]}]})"},
-    // What a step transposes has such sizes.
+    // A step can transpose matrices of these sizes.
     {"matrices", R"({"name": "matrices", "tensors": [
        {"name": "a", "shape": [64, 96], "misalign": 4}, {"name": "b", "shape": [0, 32]},
        {"name": "c", "shape": [32, 32], "group": 1}, {"name": "d", "shape": [160, 288]}]})"},

@@ -154,6 +154,8 @@ class Recipes {
         fit_orders(p, &fitted, i);
         t.size = fitted.size;
         t.columns = fitted.columns;
+        t.misalign -= t.misalign % 4;
+        for (auto& [buffer, elements] : t.misalign_of) elements -= elements % 4;
       }
       return layout;
     }

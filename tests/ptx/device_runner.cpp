@@ -109,7 +109,11 @@ class Device {
                shift;
     memory_.write(base + skipped, tensor.data[b], bytes);
     // The old content of a write-only buffer must not be read.
-    bool is_out = p_.buffers[b].access == Access::out;
+    // A step that is skipped stores nothing, and arranges what the caller's array has.
+    bool is_arranged = std::any_of(p_.buffers.begin(), p_.buffers.end(), [&](const Buffer& other) {
+      return other.order.any() && other.arranges == static_cast<int32_t>(b);
+    });
+    bool is_out = p_.buffers[b].access == Access::out && !is_arranged;
     if (is_out) memory_.forget(base + skipped, bytes);
     return base;
   }
