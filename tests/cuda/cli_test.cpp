@@ -42,10 +42,10 @@ const std::map<std::string, std::string> kLayouts = {
        {"name": "c", "shape": [900], "group": 1, "dtypes": {"grad": "f32"}},
        {"name": "d", "shape": [5], "dtypes": {"grad": "f16"}}]})"},
     {"single", R"({"name": "single", "tensors": [{"name": "t", "shape": [20000]}]})"},
-    // A step can transpose matrices of these sizes.
+    // A step can transpose matrices of these sizes, and has whole blocks in their rows.
     {"matrices", R"({"name": "matrices", "tensors": [
-       {"name": "a", "shape": [64, 96], "misalign": 4}, {"name": "b", "shape": [0, 32]},
-       {"name": "c", "shape": [32, 32], "group": 1}, {"name": "d", "shape": [160, 288]}]})"},
+       {"name": "a", "shape": [64, 256], "misalign": 4}, {"name": "b", "shape": [0, 256]},
+       {"name": "c", "shape": [32, 256], "group": 1}]})"},
     {"none", R"({"name": "none", "tensors": []})"}};
 
 class Layouts {
