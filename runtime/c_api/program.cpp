@@ -175,7 +175,10 @@ stepfuse_status stepfuse_program_buffer(const stepfuse_program* program, size_t 
          .block = b.at.columns,
          .rows = b.at.rows,
          .from = b.from,
-         .below = b.below},
+         .below = b.below,
+         .arranges = b.arranges,
+         .is_transposed = b.order.transposed,
+         .is_swizzled = b.order.swizzled},
         "the stepfuse_buffer");
   });
 }

@@ -215,6 +215,89 @@ static void test(const expected* e) {
   }
 }
 
+// The number of values that a buffer in a different order has for a matrix, by stepfuse.h.
+static uint64_t ordered_count(const stepfuse_buffer* b, uint64_t rows, uint64_t columns) {
+  uint64_t along = b->is_transposed ? columns : rows, across = b->is_transposed ? rows : columns;
+  uint64_t lines = (along + (uint64_t)b->rows - 1) / (uint64_t)b->rows;
+  uint64_t places = (across + (uint64_t)b->block - 1) / (uint64_t)b->block;
+  if (!b->is_swizzled) return lines * places;
+  return (lines + 127) / 128 * 128 * ((places + 3) / 4 * 4);
+}
+
+// A step writes the arrays of other orders, and nothing beyond them: a matrix of 160 rows of 288.
+static void test_orders(void) {
+  enum { kRows = 160, kColumns = 288, kBuffers = 7 };
+  static const char* const names[] = {"weight_t", "weight_scale_swizzled",
+                                      "weight_scale_t_swizzled"};
+  const char* options[] = {"store=weight=mxfp8", "orientation=both", "scale-layout=swizzled"};
+  stepfuse_device device = STEPFUSE_DEVICE;
+  stepfuse_tensor tensor = STEPFUSE_TENSOR;
+  stepfuse_buffer buffers[kBuffers];
+  stepfuse_program* program;
+  stepfuse_layout* layout;
+  stepfuse_step* step;
+  stepfuse_args* args;
+  uint8_t* of[kBuffers];
+  size_t bytes[kBuffers], i, j, grad = kBuffers, weight = kBuffers, turned = kBuffers, spilled = 0;
+  size_t r, c, wrong = 0, found = 0;
+  OK(stepfuse_recipe("sgd", options, 3, &program));
+  REQUIRE(stepfuse_program_buffer_count(program) == kBuffers);
+  for (i = 0; i < kBuffers; ++i) {
+    const stepfuse_buffer none = STEPFUSE_BUFFER;
+    stepfuse_buffer* b = &buffers[i];
+    *b = none;
+    OK(stepfuse_program_buffer(program, i, b));
+    if (strcmp(b->name, "grad") == 0) grad = i;
+    if (strcmp(b->name, "weight") == 0) weight = i;
+    if (strcmp(b->name, "weight_t") == 0) turned = i;
+    for (j = 0; j < 3; ++j) {
+      if (strcmp(b->name, names[j]) != 0) continue;
+      ++found;
+      CHECK(b->is_transposed == (j != 1) && b->is_swizzled == (j != 0));
+      REQUIRE(b->arranges >= 0 && (size_t)b->arranges < i);
+      CHECK(strcmp(buffers[b->arranges].name, j == 0 ? "weight" : "weight_scale") == 0);
+      CHECK(b->dtypes == buffers[b->arranges].dtypes);
+    }
+    if (b->arranges < 0) CHECK(!b->is_transposed && !b->is_swizzled);
+    bytes[i] = (size_t)ordered_count(b, kRows, kColumns) * stepfuse_dtype_size(only(b->dtypes));
+    of[i] = malloc(bytes[i] + 64);
+    REQUIRE(of[i] != NULL);
+    memset(of[i], 0, bytes[i]);
+    memset(of[i] + bytes[i], kGuard, 64);
+  }
+  CHECK(found == 3);
+  REQUIRE(grad < kBuffers && weight < kBuffers && turned < kBuffers);
+  OK(stepfuse_layout_create(&layout));
+  tensor.elements = kRows * kColumns;
+  tensor.columns = kColumns;
+  OK(stepfuse_layout_add(layout, &tensor));
+  OK(stepfuse_step_create(program, layout, &device, NULL, &step));
+  for (i = 0; i < kBuffers; ++i) {
+    if (i != grad) OK(stepfuse_step_bind(step, buffers[i].name, (void**)&of[i], 1));
+  }
+  for (i = 0; i < kRows * kColumns; ++i) ((float*)of[grad])[i] = weight_at(i / 5000, i);
+  OK(stepfuse_step_prepare(step));
+  OK(stepfuse_step_init_state(step, NULL));
+  OK(stepfuse_step_make_args(step, &args));
+  OK(stepfuse_step_run(step, (void**)&of[grad], 1, args, NULL));
+  for (r = 0; r < kRows; ++r) {
+    for (c = 0; c < kColumns; ++c) {
+      wrong += of[weight][r * kColumns + c] != of[turned][c * kRows + r];
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(of[weight][0] != 0);
+  for (i = 0; i < kBuffers; ++i) {
+    for (j = 0; j < 64; ++j) spilled += of[i][bytes[i] + j] != kGuard;
+    free(of[i]);
+  }
+  CHECK(spilled == 0);
+  stepfuse_args_destroy(args);
+  stepfuse_step_destroy(step);
+  stepfuse_layout_destroy(layout);
+  stepfuse_program_destroy(program);
+}
+
 int main(void) {
   static const expected all[] = {
       {"delayed", -1, 0, 0, 17},                    // copy_scale, copy_scale_inv, amax_1 to amax_15
@@ -228,6 +311,7 @@ int main(void) {
   };
   size_t i;
   for (i = 0; i < sizeof all / sizeof *all; ++i) test(&all[i]);
+  test_orders();
   printf("%d checks, %d failures\n", checks, failures);
   return failures != 0;
 }

@@ -201,6 +201,12 @@ typedef struct stepfuse_buffer {
   /// ceil(its columns/block).
   int32_t block, rows;
   uint64_t from, below;  ///< tensors with from <= elements < below have it; give NULL for others
+  /// The buffer whose values this one gets in a different order; -1: none. Its arrays form a matrix of lines and
+  /// places: ceil(the tensor's rows/rows) lines of ceil(its columns/block) places. If it is transposed, the tensor's
+  /// rows and columns change places in this. If it is swizzled, lines are filled up to a multiple of 128 and places to
+  /// one of 4.
+  int32_t arranges;
+  int32_t is_transposed, is_swizzled;
 } stepfuse_buffer;
 
 /// A value on the device that a step keeps from run to run.
@@ -223,7 +229,7 @@ typedef struct stepfuse_arg {
   int32_t has_default;
   double default_value;
 } stepfuse_arg;
-#define STEPFUSE_BUFFER {sizeof(stepfuse_buffer), NULL, 0, 0, 0, -1, 1, 1, 0, UINT64_MAX}
+#define STEPFUSE_BUFFER {sizeof(stepfuse_buffer), NULL, 0, 0, 0, -1, 1, 1, 0, UINT64_MAX, -1, 0, 0}
 #define STEPFUSE_STATE {sizeof(stepfuse_state), NULL, 0, 0, 0, 0, 0}
 #define STEPFUSE_ARG {sizeof(stepfuse_arg), NULL, 0, 0, 0, 0.0}
 
