@@ -10,8 +10,6 @@ import pathlib
 import sys
 import zipfile
 
-import deflate
-
 LEVEL = 12
 
 
@@ -19,6 +17,9 @@ class Whole:
     """A compressor for zipfile that sees a file's contents at once."""
 
     def __init__(self):
+        import deflate  # --help needs no package
+
+        self.deflate = deflate.deflate_compress
         self.data = bytearray()
 
     def compress(self, data: bytes) -> bytes:
@@ -26,7 +27,7 @@ class Whole:
         return b""
 
     def flush(self) -> bytes:
-        return deflate.deflate_compress(bytes(self.data), LEVEL)
+        return self.deflate(bytes(self.data), LEVEL)
 
 
 def contents(file: pathlib.Path) -> list[tuple[str, int, tuple, bytes]]:

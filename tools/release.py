@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes a release: version, changelog, commit, tag, and in dist/ the wheel, the Debian package, an SBOM and checksums. Knows git.
+"""Makes a release: version, changelog, commit, tag, and in dist/ the wheels, the Debian package, an SBOM and checksums. Knows git.
 
     tools/release.py VERSION [--dry-run] [--no-build] [--date=YYYY-MM-DD]
 
@@ -13,6 +13,7 @@ import datetime
 import hashlib
 import json
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -96,7 +97,8 @@ def write_sbom(file: pathlib.Path, version: str, date: str) -> None:
 
 def build(folder: pathlib.Path, dist: pathlib.Path) -> None:
     release = folder / "build/release_build"
-    for command in (["tools/wheel.sh", release, dist],
+    architectures = "all" if platform.machine() == "x86_64" else platform.machine()
+    for command in (["tools/wheel.sh", f"--arch={architectures}", release, dist],
                     ["cmake", "-S", ".", "-B", release, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_INSTALL_PREFIX=/usr",
                      "-DSTEPFUSE_TESTS=OFF", "-DSTEPFUSE_SAMPLES=OFF"],
                     ["cmake", "--build", release],

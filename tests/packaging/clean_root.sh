@@ -12,9 +12,10 @@
 #
 # DEB and WHEEL name the files; without them their ways are left out. The programs are compiled with -Wall -Wextra
 # -Wconversion -Wshadow -Werror. Takes 10 minutes to an hour, downloads up to 1 GB of Debian's packages per way, needs
-# root, and 3 GB in WORK_DIR. Exit code 3, and the reason, if a tool or a right is missing.
+# root, and 3 GB in WORK_DIR. PIP_CERT is pip's file of certificates inside, too. Exit code 3, and the reason, if a tool
+# or a right is missing.
 set -euo pipefail
-case ${1:-} in -h | --help) sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;; esac
+case ${1:-} in -h | --help) sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;; esac
 source=$(cd "${1:?the source folder}" && pwd)
 mkdir -p "${2:?a folder to work in}"
 work=$(cd "$2" && pwd)
@@ -41,12 +42,14 @@ fresh() {
   cp -a "$plain" "$root"
   git -C "$source" archive --prefix=stepfuse/ HEAD | tar -x -C "$root/root"
   inside 'git --version' >/dev/null 2>&1 && exit 1  # the root is the small one
+  [[ -z ${PIP_CERT:-} ]] || cp "$PIP_CERT" "$root/root/pip.crt"
   inside 'apt-get -q update'
 }
 # A command in the root, as root, with mounts that end with it.
 inside() {
-  unshare --mount bash -c 'mount --make-rprivate / && mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" &&
+  PIP_CERT=${PIP_CERT:-} unshare --mount bash -c 'mount --make-rprivate / && mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" &&
     exec chroot "$0" env -i PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+      ${PIP_CERT:+PIP_CERT=/root/pip.crt} \
       bash -euo pipefail -c "cd; $1"' "$root" "$1" >>"$work/log" 2>&1
 }
 install='apt-get -q install -y --no-install-recommends'
@@ -69,8 +72,8 @@ use_library() {
   step "$way" 'pkg-config, --static' "gcc -std=c99 $strict $consumer/main.c \$(pkg-config --static --cflags --libs stepfuse) -o c
     g++ -std=c++20 $strict $consumer/main.cpp \$(pkg-config --static --cflags --libs stepfuse) -o cpp; ./c && ./cpp && [[ \$(ldd c) != *libstepfuse* ]]"
   step "$way" 'find_package' "for project in c find_package; do
-    cmake -S $consumer/\$project -B \$project -G Ninja -DCMAKE_C_FLAGS='$strict' -DCMAKE_CXX_FLAGS='$strict' && cmake --build \$project && \$project/consumer; done
-    cmake -S $consumer/find_package -B static -G Ninja -DKIND=static -DCMAKE_CXX_FLAGS='$strict' && cmake --build static && static/consumer"
+    cmake -S $consumer/\$project -B \$project -G Ninja -DCMAKE_C_FLAGS='$strict' -DCMAKE_CXX_FLAGS='$strict'; cmake --build \$project; \$project/consumer; done
+    cmake -S $consumer/find_package -B static -G Ninja -DKIND=static -DCMAKE_CXX_FLAGS='$strict'; cmake --build static; static/consumer"
 }
 
 : >"$work/log"

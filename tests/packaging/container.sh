@@ -5,11 +5,11 @@
 #
 #   container.sh SOURCE_DIR WORK_DIR [OPTION OF BUILDAH'S BUILD...]
 #
-# Takes 20 to 40 minutes on two cores, downloads 1 GB of Debian's packages and what pip takes for PyTorch (up to 3 GB),
-# and needs root and 20 GB in WORK_DIR. PYTORCH names PyTorch's version; KEEP=1 leaves the image in WORK_DIR. Exit code
-# 3, and the reason, if a tool or a right is missing.
+# Takes 20 to 40 minutes on two cores, and downloads 1 GB of Debian's packages and up to 3 GB for PyTorch. It needs root
+# and 20 GB in WORK_DIR. PYTORCH names PyTorch's version. KEEP=1 leaves the image in WORK_DIR. PIP_CERT is pip's file of
+# certificates inside, too. Exit code 3, and the reason, if a tool or a right is missing.
 set -euo pipefail
-case ${1:-} in -h | --help) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;; esac
+case ${1:-} in -h | --help) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit 0 ;; esac
 source=$(cd "${1:?the source folder}" && pwd)
 mkdir -p "${2:?a folder to work in}"
 work=$(cd "$2" && pwd)
@@ -38,7 +38,9 @@ store commit --quiet --rm "$container" "$base" >/dev/null
 say "building the image from the Dockerfile, with what git has of $source"
 mkdir "$work/context"
 git -C "$source" archive HEAD | tar -x -C "$work/context"
-store bud --isolation chroot --pull-never --tag stepfuse ${PYTORCH:+--build-arg "TORCH=$PYTORCH"} "$@" "$work/context"
+options=(${PYTORCH:+--build-arg "TORCH=$PYTORCH"})
+if [[ -n ${PIP_CERT:-} ]]; then options+=(--volume "$PIP_CERT:/tmp/pip.crt:ro" --env PIP_CERT=/tmp/pip.crt); fi
+store bud --isolation chroot --pull-never --tag stepfuse "${options[@]}" "$@" "$work/context"
 
 say "using the image"
 container=$(store from --pull-never stepfuse)
@@ -49,5 +51,5 @@ inside python -m stepfuse.selftest
 inside stepfuse --version
 inside stepfuse run adamw --clip --params 100000 --steps 2 --digest
 inside python -c "$(sed -n '/^```python$/,/^```$/{/^```/!p}' "$source/README.md")"
-[[ -z $(inside sh -c 'command -v g++ llvm-config-19 ninja' || true) ]] || { echo "container: the image has a compiler" >&2 && exit 1; }
+[[ -z $(inside sh -c 'command -v g++; command -v llvm-config-19; command -v ninja' || true) ]] || { echo "container: the image has a compiler" >&2 && exit 1; }
 say "done; the image has $(store images --format '{{.Size}}' stepfuse)"

@@ -51,6 +51,15 @@ class Setup(unittest.TestCase):
             wrong = subprocess.run(["bash", f"tools/{name}.sh", "--nonsense"], cwd=SOURCE, capture_output=True, text=True)
             self.assertEqual(wrong.returncode, 2, name)
 
+    def test_help_of_the_scripts_for_packages_ends_with_0(self):
+        for name in ("tools/aarch64.sh", "tools/debian_files.sh", "tools/glibc_stubs.sh", "tools/static_llvm.sh", "tools/wheel.sh",
+                     "tools/pack_wheel.py", "tests/packaging/aarch64.sh", "tests/packaging/clean_root.sh", "tests/packaging/conan.sh",
+                     "tests/packaging/container.sh", "tests/packaging/digests.py"):
+            command = [sys.executable if name.endswith(".py") else "bash", name, "--help"]
+            asked = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True)
+            self.assertEqual((asked.returncode, asked.stderr), (0, ""), name)
+            self.assertIn(pathlib.Path(name).name, asked.stdout)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
