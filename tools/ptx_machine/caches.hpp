@@ -3,7 +3,7 @@
 #pragma once
 
 #include <array>
-#include <unordered_map>
+#include <deque>
 #include <vector>
 
 #include "tools/ptx_machine/memory.hpp"
@@ -31,19 +31,41 @@ class Caches {
   static constexpr u32 kLine = 32;
   static constexpr u32 kAll = ~u32{0};  // bytes of a line
   struct Line {
+    u64 key = 0;  // address / 32
     Allocation* a = nullptr;
     std::array<std::byte, kLine> bytes;
     std::array<u8, kLine> state;
     u32 dirty = 0;  // one bit per byte
   };
+  // A hash table with open addressing: nearly each access of a kernel looks for a line. Lines stay where they are.
+  class Lines {
+   public:
+    Line* find(u64 key);
+    Line& at(u64 key, bool* is_new);  // the line, made if it is not there
+    // Keeps the lines for which keep(line) is true.
+    template <class Keep>
+    void keep_if(Keep keep);
+    template <class Each>
+    void each(Each each_line);
+
+   private:
+    u32 slot_of(u64 key) const;  // where the key's index is or belongs
+    void index_again();
+
+    std::deque<Line> lines_;
+    std::vector<u32> free_;  // indices of lines that are not in use: those without an allocation
+    std::vector<u32>
+        slots_;  // 0, or 1 + an index in lines_; a power of two, at most half of them in use
+  };
   struct Cache {
-    std::unordered_map<u64, Line> lines;  // by address / 32
-    std::vector<u64> dirty;  // the dirty lines and perhaps others; duplicates are possible
+    Lines lines;
+    std::vector<u64>
+        dirty;  // keys of the dirty lines and perhaps of others; duplicates are possible
   };
 
-  void fill(Line& line, u64 key) const;
-  void drain(u64 key, Line& line, bool to_host, u32 which = kAll);
-  static void copy_dirty(u64 key, Line& from, Line* to, u32 which = kAll);
+  void fill(Line& line);
+  void drain(Line& line, bool to_host, u32 which = kAll);
+  static void copy_dirty(Line& from, Line* to, u32 which = kAll);
   u32 some_word() { return 0xFFu << (8 * random_.below(4)); }
 
   Random random_;
