@@ -132,13 +132,16 @@ std::string compare(const Point& point, const Layouts& layouts) {
 }  // namespace
 
 TEST_CASE(
-    "the command line's digest on a CUDA device is the interpreter's, for every pair of options") {
+    "the command line's digest on a CUDA device is the interpreter's, for every value of every "
+    "option") {
   if (!on_real_gpu()) STEPFUSE_NEEDS_FAKE_DEVICE();
   std::vector<Factor> factors = all_factors();
   CoveringSet set = kept_covering_set(
       "cuda_recipes", factors, [&](const Row& row) { return is_possible(point_of(factors, row)); },
       5);
-  std::vector<Row> rows = rows_to_run(set);
+  // ptx.recipe_kernels executes kernels for pairs of options. Here it is the way from the command line to the device,
+  // except on a real device.
+  std::vector<Row> rows = on_real_gpu() ? rows_to_run(set) : rows_with_every_value(set);
   CHECK(rows.size() > 20);
   Layouts layouts;
   std::vector<std::string> faults = faults_of(

@@ -220,6 +220,18 @@ std::vector<Row> rows_to_run(const CoveringSet& set) {
   return {set.rows.begin(), set.rows.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
+std::vector<Row> rows_with_every_value(const CoveringSet& set) {
+  if (is_long_run()) return set.rows;
+  std::set<std::pair<size_t, int>> seen;  // factor and value
+  std::vector<Row> rows;
+  for (const Row& row : set.rows) {
+    size_t before = seen.size();
+    for (size_t f = 0; f < row.size(); ++f) seen.emplace(f, row[f]);
+    if (seen.size() > before) rows.push_back(row);
+  }
+  return rows;
+}
+
 std::vector<std::string> faults_of(size_t count, const std::function<std::string(size_t)>& check) {
   std::mutex mutex;
   std::vector<std::string> faults;

@@ -31,6 +31,8 @@ CoveringSet pairwise_covering_set(const std::vector<Factor>& factors,
 
 // The rows that a test runs: the usual ones, or in a long run all.
 std::vector<Row> rows_to_run(const CoveringSet& set);
+// Fewer, for tests whose pairs a different test covers: rows that together have every value, or in a long run all.
+std::vector<Row> rows_with_every_value(const CoveringSet& set);
 
 // Runs `check` for cases 0 … count - 1 on threads and returns its complaints and exceptions; ""
 // means no fault.

@@ -171,12 +171,14 @@ void fit_orders(const Program& program, LayoutTensor* tensor, uint64_t seed) {
   if (has_rows(program) && tensor->columns % unit == 0 && tensor->columns != 0) {
     unit = tensor->columns;
   } else {
-    unit *= rng.pick<uint64_t>({1, 2, 3, 5, 9, 17});
+    // A matrix of this tensor's size or a few times of it, now and then a wider one.
+    auto factor = rng.pick<uint64_t>({1, 2, 3, 5, 9, 17});
+    if (unit * factor * multiple <= 4 * tensor->size || rng.chance(5)) unit *= factor;
   }
   bool whole = tensor->offset == 0 && tensor->full_size == 0;
   uint64_t rows = std::max<uint64_t>(1, tensor->size / unit);
   rows = (rows + multiple - 1) / multiple * multiple;
-  if (multiple == 1 && rng.chance(30)) rows += rng.below(300);
+  if (multiple == 1 && rng.chance(30)) rows += rng.below(1 + 40'000 / unit);
   tensor->columns = unit;
   tensor->size = rows * unit;
   auto in_order = static_cast<uint64_t>(std::max(1, rows_in_order(program)));
