@@ -23,7 +23,7 @@ title "1. Set up and build"
 bash tools/setup.sh --for=build
 # As tools/test.sh does, so that it compiles nothing of this again.
 if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
-cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release >build/configure.log ||
+cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DSTEPFUSE_UNITY=ON >build/configure.log ||
   { cat build/configure.log && exit 1; }
 ninja -C build -j "$(nproc)" stepfuse_cli fused_vs_unfused train_digits embed
 out=build/demo

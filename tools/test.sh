@@ -147,7 +147,7 @@ if [[ -n $sanitize ]]; then
   test_sanitized "$sanitize"
   finish
 fi
-release="-DCMAKE_BUILD_TYPE=Release -DSTEPFUSE_TORCH_PYTHON=$torch_python -DSTEPFUSE_JAX_PYTHON=$jax_python"
+release="-DCMAKE_BUILD_TYPE=Release -DSTEPFUSE_UNITY=ON -DSTEPFUSE_TORCH_PYTHON=$torch_python -DSTEPFUSE_JAX_PYTHON=$jax_python"
 if [[ -n $label ]]; then
   build_and_test build "$release" --label-regex "$label"
   finish

@@ -38,7 +38,7 @@ Point plain_point() {
   return point;
 }
 
-std::string replaced(std::string text, const Edit& edit) {
+std::string edited(std::string text, const Edit& edit) {
   size_t at = text.find(edit.from);
   REQUIRE_MESSAGE(at != std::string::npos, edit.from);
   for (; at != std::string::npos; at = text.find(edit.from, at + edit.to.size())) {
@@ -86,7 +86,7 @@ void check_caught(const Fault& fault, int arch) {
   RecipeCase c = recipe_case(point, 3);
   Variant variant = variant_of(c.program, point);
   std::string text = emit_cuda(variant.plan);
-  for (const Edit& edit : fault.edits) text = replaced(text, edit);
+  for (const Edit& edit : fault.edits) text = edited(text, edit);
   DeviceRunner runner(std::move(variant), text, arch);
   bool is_race = fault.kind == ptx::ErrorKind::race;
   if (!fault.every_seed) return check_found(fault, runner, c);
@@ -285,7 +285,7 @@ TEST_CASE("a non-finite value that all but one lane lose shows in some place of 
       for (bool faulty : {false, true}) {
         Variant variant = variant_of(c.program, point);
         std::string text = emit_cuda(variant.plan);
-        if (faulty) text = replaced(text, edit);
+        if (faulty) text = edited(text, edit);
         DeviceRunner runner(std::move(variant), text, 90);
         DeviceRun options{.seed = seed};
         for (const LayoutTensor& t : c.layout.tensors) options.shifts.push_back(t.shift);
@@ -323,7 +323,7 @@ TEST_CASE("reports: the host reads whole records while steps run, and faults are
     INFO(std::string(fault.name));
     Variant variant = variant_of(c.program, point);
     std::string text = emit_cuda(variant.plan);
-    for (const Edit& edit : fault.edits) text = replaced(text, edit);
+    for (const Edit& edit : fault.edits) text = edited(text, edit);
     DeviceRunner runner(std::move(variant), text, 90);
     std::string said;
     size_t kept = 0;

@@ -74,7 +74,7 @@ struct Judged {
 
 Judged judge(const std::vector<Line>& lines) {
   Judged j;
-  j.functions = parse(text_of(lines));
+  j.functions = sass::parse(text_of(lines));
   REQUIRE(j.functions.size() == 1);
   j.loops = streaming_loops(j.functions[0]);
   REQUIRE(j.loops.size() == 1);
@@ -124,7 +124,7 @@ TEST_CASE("sass: a loop is read, and its fast path counted") {
 
 // The turn is longer where it loads more; behind the loop stands code that goes back into it.
 TEST_CASE("sass: the fast path is the cheapest for what it loads") {
-  std::vector<Function> functions = parse(text_of({
+  std::vector<Function> functions = sass::parse(text_of({
       {".L_x_1:"},
       {"@P0 BRA `(.L_x_2)"},
       {"LDG.E.128 R4, desc[UR4][R2.64]", 2, 0},
@@ -155,7 +155,7 @@ TEST_CASE("sass: the fast path is the cheapest for what it loads") {
 // Loads under the predicate of a branch are made on one of its ways only.
 TEST_CASE("sass: loads under a branch's predicate count on their way") {
   auto judged = [](const std::string& predicate) {
-    std::vector<Function> functions = parse(text_of({
+    std::vector<Function> functions = sass::parse(text_of({
         {".L_x_1:"},
         {predicate + " LDG.E.128 R4, desc[UR4][R2.64]", 2, 0},
         {predicate + " LDG.E.128 R8, desc[UR4][R2.64+0x10]", 2, 0},
@@ -185,7 +185,7 @@ TEST_CASE("sass: loads under a branch's predicate count on their way") {
 // One thread of a block stores what it shares; under a branch's predicate every thread on that way does.
 TEST_CASE("sass: stores of a word under a branch's predicate count") {
   auto judged = [](const std::string& predicate) {
-    std::vector<Function> functions = parse(text_of({
+    std::vector<Function> functions = sass::parse(text_of({
         {".L_x_1:"},
         {"LDG.E.128 R4, desc[UR4][R2.64]", 2, 0},
         {predicate + " STG.E desc[UR4][R8.64], R4", 2, 7, 0b1},
@@ -219,9 +219,10 @@ TEST_CASE("sass: planted faults are named") {
 }
 
 TEST_CASE("sass: what is no disassembly is refused") {
-  CHECK_THROWS_WITH_AS(parse("hello"), doctest::Contains("nvdisasm -c -hex"), Error);
-  CHECK_THROWS_WITH_AS(parse(".text.k:\n  /*00x0*/ EXIT ;"), doctest::Contains("line 2"), Error);
-  CHECK_THROWS_WITH_AS(parse(".text.k:\n  /*0000*/ BRA `(.L_9) ; /* 0x0 */\n"),
+  CHECK_THROWS_WITH_AS(sass::parse("hello"), doctest::Contains("nvdisasm -c -hex"), Error);
+  CHECK_THROWS_WITH_AS(sass::parse(".text.k:\n  /*00x0*/ EXIT ;"), doctest::Contains("line 2"),
+                       Error);
+  CHECK_THROWS_WITH_AS(sass::parse(".text.k:\n  /*0000*/ BRA `(.L_9) ; /* 0x0 */\n"),
                        doctest::Contains("goes nowhere"), Error);
 }
 

@@ -11,7 +11,7 @@ using Wide = long double;
 
 // How far `got` is off, in units of the last place that the type has there.
 template <class T>
-double error_of(T got, Wide want) {
+double ulps_off(T got, Wide want) {
   using Limits = std::numeric_limits<T>;
   constexpr double kWrong = HUGE_VAL;
   if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got) ? 0 : kWrong;

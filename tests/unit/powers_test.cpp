@@ -19,7 +19,7 @@ double worst(int count, Next next, Ours ours, Theirs theirs) {
   double most = 0;
   for (int i = 0; i < count; ++i) {
     T x = next(i);
-    most = std::max(most, error_of(ours(x), theirs(static_cast<Wide>(x))));
+    most = std::max(most, ulps_off(ours(x), theirs(static_cast<Wide>(x))));
   }
   return most;
 }
@@ -75,13 +75,13 @@ TEST_CASE("pow is less than a unit of the last place off, of f32 hardly more tha
     if (!std::isfinite(y)) continue;
     if (i % 5 == 0) y = std::nearbyint(y);
     most = std::max(most,
-                    error_of(sem::pow(x, y), std::pow(static_cast<Wide>(x), static_cast<Wide>(y))));
+                    ulps_off(sem::pow(x, y), std::pow(static_cast<Wide>(x), static_cast<Wide>(y))));
     auto f = positive<float>(r, i);
     auto g =
         static_cast<float>(i % 4 == 0 ? r.around(10) : r.around(155) / (sem::log2(f) + 1e-30F));
     if (!std::isfinite(g)) continue;
     most32 = std::max(
-        most32, error_of(sem::pow(f, g), std::pow(static_cast<Wide>(f), static_cast<Wide>(g))));
+        most32, ulps_off(sem::pow(f, g), std::pow(static_cast<Wide>(f), static_cast<Wide>(g))));
   }
   CHECK(most < 1);
   CHECK(most32 < 0.501);
@@ -143,7 +143,7 @@ TEST_CASE("zeros, infinities, NaNs, negative bases and what lies beyond the numb
           double want = std::pow(x, y);
           double got = sem::pow(x, y);
           bool alike = std::isfinite(want) && want != 0
-                           ? error_of(got, static_cast<Wide>(want)) <= 1
+                           ? ulps_off(got, static_cast<Wide>(want)) <= 1
                            : same(got, want);
           CHECK(alike);
         }

@@ -14,7 +14,7 @@
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kAotFooter = R"(Examples:
   stepfuse aot adamw --grad f16 --master --clip --for x86-64-v3,x86-64 -o kernels
   stepfuse aot adamw --clip --for sm_80,sm_90,compute_90 -o kernels
   stepfuse aot my_step.sf --layout model.json --for x86-64-v4,sm_100 -o kernels
@@ -25,7 +25,7 @@ must be the program's. The layout must have its storage types; sizes do not matt
 {"tensors": [{"name": "w", "shape": [1024, 768]}]}. A processor uses the best level that it has; a GPU uses
 the nearest cubin of its generation, or PTX if it is newer.)";
 
-struct Options {
+struct AotArguments {
   SourceArguments source;
   std::string form = "fused";
   std::string cuda_options;
@@ -35,7 +35,7 @@ struct Options {
   bool json = false;
 };
 
-int aot(const Options& o) {
+int aot(const AotArguments& o) {
   Source source = load_source(o.source);
   Layout layout =
       make_layout(load_layout(o.source, source.program, 1), source.program, source.bindings);
@@ -64,8 +64,8 @@ int aot(const Options& o) {
 void add_aot(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("aot", "Compile kernels ahead of time, for machines without a compiler");
-  verb->footer(std::string(kFooter));
-  auto o = std::make_shared<Options>();
+  verb->footer(std::string(kAotFooter));
+  auto o = std::make_shared<AotArguments>();
   verb->add_option("--for", o->targets,
                    "What to compile for: processor levels, cubins (sm_NN), PTX (compute_NN)")
       ->required()

@@ -16,7 +16,7 @@
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kBenchFooter = R"(Examples:
   stepfuse bench adamw --loss-scale --clip --params 16M
   stepfuse bench adamw --grad bf16 --master --clip --layout samples/layouts/gpt2.json
   stepfuse bench adamw --loss-scale --clip --layout model.safetensors --against torch
@@ -30,9 +30,9 @@ at that slower speed. --against torch times PyTorch's unscale_, clip_grad_norm_,
 same shapes, fused and foreach, in a separate process; torch-compile adds torch.compile.
 For a GPU see tools/gpu_check.sh.)";
 
-constexpr uint64_t kDefaultParams = 16'000'000;
+constexpr uint64_t kBenchParams = 16'000'000;
 
-struct Options {
+struct BenchArguments {
   SourceArguments source;
   std::vector<int> threads = {0};
   std::vector<std::string> set;
@@ -43,9 +43,9 @@ struct Options {
   bool json = false;
 };
 
-int run_bench(const Options& o) {
+int run_bench(const BenchArguments& o) {
   Source source = load_source(o.source);
-  LayoutFile layout = load_layout(o.source, source.program, kDefaultParams);
+  LayoutFile layout = load_layout(o.source, source.program, kBenchParams);
   BenchOptions options{.threads = o.threads,
                        .rounds = o.rounds,
                        .args = parse_settings(o.set, source.program),
@@ -72,8 +72,8 @@ int run_bench(const Options& o) {
 
 void add_bench(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("bench", "Time a step on this machine's CPU");
-  verb->footer(std::string(kFooter));
-  auto o = std::make_shared<Options>();
+  verb->footer(std::string(kBenchFooter));
+  auto o = std::make_shared<BenchArguments>();
   add_source(*verb, o->source, true);
   verb->add_option("--threads", o->threads, "Number of threads, one or several; 0 means all [0]")
       ->type_name("N,…")

@@ -14,7 +14,7 @@
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kCacheFooter = R"(Examples:
   stepfuse cache path
   stepfuse cache list
   stepfuse cache show 3f9a        what a kernel was compiled from, by the beginning of its name
@@ -72,13 +72,13 @@ int show(const DiskCache& cache, const std::string& name, bool json) {
   return kOk;
 }
 
-struct Options {
+struct CacheArguments {
   std::string what;
   std::string name;
   bool json = false;
 };
 
-int cache(const Options& o) {
+int cache(const CacheArguments& o) {
   if (o.what == "show" && o.name.empty()) {
     throw Error(ErrorKind::usage,
                 "cache show needs the name of a kernel; see `stepfuse cache list`");
@@ -108,8 +108,8 @@ int cache(const Options& o) {
 
 void add_cache(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("cache", "Inspect or clear the kernel cache");
-  verb->footer(std::string(kFooter));
-  auto o = std::make_shared<Options>();
+  verb->footer(std::string(kCacheFooter));
+  auto o = std::make_shared<CacheArguments>();
   verb->add_option("what", o->what, "What to do")
       ->required()
       ->type_name("path|list|show|clear")

@@ -18,7 +18,7 @@
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kCheckFooter = R"(Examples:
   stepfuse check my_step.sf
   stepfuse check steps/*.sf my.opt
   stepfuse dump adamw | stepfuse check -
@@ -79,7 +79,7 @@ int check(const std::vector<std::string>& files, bool json) {
 void add_check(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("check", "Verify .sf and .opt files and show each fault in its line");
-  verb->footer(std::string(kFooter));
+  verb->footer(std::string(kCheckFooter));
   auto files = std::make_shared<std::vector<std::string>>();
   verb->add_option("files", *files,
                    "Steps (.sf) and formulas (.opt); - is a step on standard input")

@@ -17,7 +17,7 @@
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kCompletionFooter = R"(Examples:
   stepfuse completion bash > ~/.local/share/bash-completion/completions/stepfuse
   stepfuse completion zsh > ~/.zfunc/_stepfuse           a folder of $fpath
   stepfuse completion fish > ~/.config/fish/completions/stepfuse.fish
@@ -170,7 +170,7 @@ std::vector<std::string> complete(const CLI::App& app, const std::vector<std::st
 
 void add_completion(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("completion", "Print a completion script for a shell");
-  verb->footer(std::string(kFooter));
+  verb->footer(std::string(kCompletionFooter));
   auto shell = std::make_shared<std::string>();
   verb->add_option("shell", *shell, "The shell")
       ->required()

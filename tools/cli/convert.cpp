@@ -11,7 +11,7 @@
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kConvertFooter = R"(Examples:
   stepfuse convert run.safetensors run8.safetensors --moments=fp8
   stepfuse convert run.safetensors run8.safetensors --moments=exp_avg=int8,exp_avg_sq=sqrt8
   stepfuse convert run.safetensors run8.safetensors --moments=dyn8 --moments-below=4096
@@ -19,7 +19,7 @@ constexpr std::string_view kFooter = R"(Examples:
 
 Switches a run to a different format. Each moment is rounded once; everything else is copied unchanged.)";
 
-struct Options {
+struct ConvertArguments {
   std::string from;
   std::string to;
   std::string moments;
@@ -30,8 +30,8 @@ struct Options {
 
 void add_convert(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("convert", "Convert a checkpoint's moments");
-  verb->footer(std::string(kFooter));
-  auto options = std::make_shared<Options>();
+  verb->footer(std::string(kConvertFooter));
+  auto options = std::make_shared<ConvertArguments>();
   verb->add_option("from", options->from, "The checkpoint to read")->required()->type_name("FROM");
   verb->add_option("to", options->to, "The file to write")->required()->type_name("TO");
   verb->add_option("--moments", options->moments,

@@ -24,7 +24,7 @@
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kDumpFooter = R"(Examples:
   stepfuse dump adamw --grad f16 --master --loss-scale --clip
   stepfuse dump adamw --clip --emit=passes                the program after each pass
   stepfuse dump adamw --clip --emit=schedule --form=unfused
@@ -39,7 +39,7 @@ constexpr std::string_view kFooter = R"(Examples:
 Kernels are made for the storage types of the layout, or without one for every combination that --bind
 leaves open. ptx and cubin print registers and spills on standard error. No GPU is needed.)";
 
-struct Options {
+struct DumpArguments {
   SourceArguments source;
   std::string emit = "ir";
   KernelWords kernel;
@@ -69,7 +69,7 @@ void print_resources(const cuda::StepCode& code) {
                        code.compile_ms));
 }
 
-std::string cuda_stage(const Variant& variant, const Options& o) {
+std::string cuda_stage(const Variant& variant, const DumpArguments& o) {
   cuda::CodeTarget target{.arch = parse_arch(o.kernel.arch), .options = o.kernel.cuda_options};
   if (o.emit == "cuda") return cuda::first_text(variant.plan, target);
   Progress progress;
@@ -83,7 +83,7 @@ std::string cuda_stage(const Variant& variant, const Options& o) {
   return out;
 }
 
-std::string stage_text(const Options& o) {
+std::string stage_text(const DumpArguments& o) {
   Source source = load_source(o.source);
   if (o.emit == "ir") return print(source.program);
   if (o.emit == "passes") return passes_text(source, o.source);
@@ -100,7 +100,7 @@ std::string stage_text(const Options& o) {
   return cuda_stage(variant, o);
 }
 
-int dump(const Options& o) {
+int dump(const DumpArguments& o) {
   bool to_stdout = o.output.empty() || o.output == "-";
   if (o.emit == "cubin" && to_stdout && is_terminal(STDOUT_FILENO)) {
     throw Error(ErrorKind::usage,
@@ -120,8 +120,8 @@ int dump(const Options& o) {
 void add_dump(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand(
       "dump", "Print a stage of a step: IR, passes, schedule, plan, kernel text");
-  verb->footer(std::string(kFooter));
-  auto o = std::make_shared<Options>();
+  verb->footer(std::string(kDumpFooter));
+  auto o = std::make_shared<DumpArguments>();
   verb->add_option("--emit", o->emit, "Stage to print [ir]")
       ->type_name("ir|passes|schedule|plan|c|cuda|ptx|cubin|llvm")
       ->check(one_of({"ir", "passes", "schedule", "plan", "c", "cuda", "ptx", "cubin", "llvm"}));

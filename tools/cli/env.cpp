@@ -25,7 +25,7 @@
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kEnvFooter = R"(Examples:
   stepfuse env
   stepfuse env --json
   STEPFUSE_NVRTC_DIR=/opt/nvrtc stepfuse env       use the NVRTC in this folder
@@ -182,7 +182,7 @@ int env(bool json) {
 
 void add_env(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("env", "Show what this machine has and what was not found");
-  verb->footer(std::string(kFooter));
+  verb->footer(std::string(kEnvFooter));
   auto json = std::make_shared<bool>(false);
   verb->add_flag("--json", *json, "Print JSON");
   verb->callback([&action, json] { action = [json] { return env(*json); }; });

@@ -17,7 +17,7 @@
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kExplainFooter = R"(Examples:
   stepfuse explain adamw --grad f16 --master --loss-scale --clip
   stepfuse explain adamw --clip --params 1e9 --no-compile
   stepfuse explain my_step.sf --layout samples/layouts/gpt2.json
@@ -28,9 +28,9 @@ constexpr std::string_view kFooter = R"(Examples:
 Bytes are counted in the schedule, not measured: what each phase reads and writes per array. The times on
 GPUs are these bytes at the full bandwidth of the memory, so no real step is faster.)";
 
-constexpr uint64_t kDefaultParams = 100'000'000;
+constexpr uint64_t kExplainParams = 100'000'000;
 
-struct Options {
+struct ExplainArguments {
   SourceArguments source;
   std::vector<std::string> archs = {"sm_90"};
   bool no_compile = false;
@@ -46,7 +46,7 @@ void require_sass(const std::vector<int>& archs) {
   for (int arch : archs) cuda::require_arch(arch);
 }
 
-int explain(const Options& o) {
+int explain(const ExplainArguments& o) {
   bool scales = !o.ranks.empty();
   ScaleOptions scale_options;
   if (scales) scale_options = {.ranks = parse_ranks(o.ranks), .link = parse_link(o.link)};
@@ -54,7 +54,7 @@ int explain(const Options& o) {
   for (const std::string& a : o.archs) options.archs.push_back(parse_arch(a));
   if (o.sass) require_sass(options.archs);
   Source source = load_source(o.source);
-  LayoutFile layout = load_layout(o.source, source.program, kDefaultParams);
+  LayoutFile layout = load_layout(o.source, source.program, kExplainParams);
   Progress progress;
   Explanation e =
       explain(source, layout, options, [&](std::string_view what) { progress.show(-1, what); });
@@ -77,8 +77,8 @@ int explain(const Options& o) {
 
 void add_explain(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("explain", "Show what a step costs and what fusing saves");
-  verb->footer(std::string(kFooter));
-  auto o = std::make_shared<Options>();
+  verb->footer(std::string(kExplainFooter));
+  auto o = std::make_shared<ExplainArguments>();
   add_source(*verb, o->source, true);
   verb->add_option("--arch", o->archs,
                    "GPU architectures to compile for, as in sm_80,sm_120 [sm_90]")

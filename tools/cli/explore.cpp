@@ -30,7 +30,7 @@ extern char** environ;
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kExploreFooter = R"(Examples:
   stepfuse explore adamw --grad f16 --master --clip --loss-scale -o adamw.html
   stepfuse explore my.opt --clip --arch sm_100 -o my.html --open
   stepfuse explore my_step.sf --form unfused --cpu-level x86-64-v3 -o my_step.html
@@ -41,7 +41,7 @@ The links are exact: instructions keep their line through the passes, emitters w
 its code, and PTX and SASS have the compiler's line information.
 SASS needs nvdisasm: in the PATH, named in STEPFUSE_NVDISASM, or in the build folder.)";
 
-struct Options {
+struct ExploreArguments {
   SourceArguments source;
   KernelWords kernel;
   std::string output;
@@ -59,7 +59,7 @@ std::string quoted(const std::string& word) {
 }
 
 // The command that makes the page again. The title has the recipe with its options.
-std::string command_of(const std::string& title, const Options& o) {
+std::string command_of(const std::string& title, const ExploreArguments& o) {
   const KernelWords defaults;
   std::string out = "stepfuse explore ";
   out += o.source.recipe.empty() ? quoted(o.source.what) : title;
@@ -136,7 +136,7 @@ void add_machine_code(std::vector<std::string>* row, const sass::Report& report,
   row->push_back(times.empty() ? "–" : times);
 }
 
-explore::Facts facts_of(const explore::Stages& stages, const Options& o, int arch) {
+explore::Facts facts_of(const explore::Stages& stages, const ExploreArguments& o, int arch) {
   const Variant& variant = stages.variant;
   const KernelPlan& plan = variant.plan;
   explore::Facts facts;
@@ -182,7 +182,7 @@ explore::Facts facts_of(const explore::Stages& stages, const Options& o, int arc
   return facts;
 }
 
-int explore_step(const Options& o) {
+int explore_step(const ExploreArguments& o) {
   Source source = load_source(o.source);
   explore::Request request{.program = source.program,
                            .signatures = signatures_of(source, o.source),
@@ -215,8 +215,8 @@ int explore_step(const Options& o) {
 void add_explore(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("explore", "Write a page with all stages of a step side by side");
-  verb->footer(std::string(kFooter));
-  auto o = std::make_shared<Options>();
+  verb->footer(std::string(kExploreFooter));
+  auto o = std::make_shared<ExploreArguments>();
   verb->add_option("-o,--output", o->output, "File for the page")
       ->type_name("FILE.html")
       ->required();

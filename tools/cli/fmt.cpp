@@ -14,20 +14,20 @@
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kFmtFooter = R"(Examples:
   stepfuse fmt my.opt my_step.sf        formats the files in place and names those that changed
   stepfuse fmt --check steps/*.sf       only names them; the exit code is then 1
   stepfuse list lamb --text | stepfuse fmt --formula -
 
 Only indentation, blanks and empty lines change. Comments and the meaning stay.)";
 
-struct Options {
+struct FmtArguments {
   std::vector<std::string> files;
   bool check = false;
   bool formula = false;
 };
 
-int format(const Options& options) {
+int format(const FmtArguments& options) {
   int code = kOk;
   for (const std::string& file : options.files) {
     std::string text = read_text_file(file);
@@ -58,8 +58,8 @@ int format(const Options& options) {
 
 void add_fmt(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("fmt", "Format .sf and .opt files");
-  verb->footer(std::string(kFooter));
-  auto options = std::make_shared<Options>();
+  verb->footer(std::string(kFmtFooter));
+  auto options = std::make_shared<FmtArguments>();
   verb->add_option("files", options->files, "Steps (.sf) and formulas (.opt); - is standard input")
       ->required()
       ->type_name("FILE.sf|FILE.opt…");

@@ -26,7 +26,7 @@ struct ListArguments {
   bool json = false;
 };
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kListFooter = R"(Examples:
   stepfuse list
   stepfuse list adamw --clip     its arguments with defaults, its buffers, states and reports
   stepfuse list --json           the same for programs, also with a recipe
@@ -195,7 +195,7 @@ void add_list(CLI::App& app, Action& action) {
   verb->get_option("source")->required(false);
   verb->add_flag("--text", a->text, "Print the optimizer's formula, to start your own from");
   verb->add_flag("--json", a->json, "Print JSON");
-  verb->footer(std::string(kFooter));
+  verb->footer(std::string(kListFooter));
   verb->callback([&action, a] {
     action = [a] { return a->source.what.empty() ? list(a->json) : list_one(*a); };
   });

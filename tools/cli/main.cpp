@@ -19,7 +19,7 @@
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter = R"(Start here:
+constexpr std::string_view kMainFooter = R"(Start here:
   stepfuse list                                       list recipes and their options
   stepfuse dump adamw --grad f16 --master --clip      print the step as a small program
   stepfuse explain adamw --loss-scale --clip          show what fusing it saves
@@ -120,7 +120,7 @@ int run(std::vector<std::string> words) {
                "stepfuse"};
   app.set_version_flag("-V,--version", "stepfuse " STEPFUSE_VERSION);
   app.require_subcommand(1);
-  app.footer(std::string(kFooter));
+  app.footer(std::string(kMainFooter));
   app.formatter(make_help_formatter());
   app.set_help_flag("-h", "List options");
   app.set_help_all_flag("--help", "List options, with examples and notes");

@@ -16,7 +16,7 @@
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kManFooter = R"(Examples:
   stepfuse man -o man1 && man man1/stepfuse-dump.1
 
 `cmake --install` installs the pages; then `man stepfuse-dump` shows one.)";
@@ -157,7 +157,7 @@ int write_pages(const CLI::App& app, const std::string& folder) {
 
 void add_man(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("man", "Write manual pages of all verbs");
-  verb->footer(std::string(kFooter));
+  verb->footer(std::string(kManFooter));
   auto folder = std::make_shared<std::string>();
   verb->add_option("-o,--output", *folder, "Folder for the pages, which must exist")
       ->required()

@@ -18,7 +18,7 @@
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter =
+constexpr std::string_view kReplayFooter =
     R"(Record a step by setting this variable for any program that uses stepfuse:
   STEPFUSE_RECORD=$HOME/bad                 the first step with a non-finite gradient or norm
   STEPFUSE_RECORD=$HOME/bad:step=1200       step 1200
@@ -30,7 +30,7 @@ Then:
 
 The exit code is 1 if the two differ.)";
 
-struct Options {
+struct ReplayArguments {
   std::string file;
   std::string backend = "cpu";
   std::string form;
@@ -49,7 +49,7 @@ bool same_step(const StepRecord& a, const StepRecord& b) {
 }
 
 // The result to compare with: the interpreter's, or a given record.
-StepRecord expected(const Options& o, const StepRecord& record) {
+StepRecord expected(const ReplayArguments& o, const StepRecord& record) {
   if (o.compare.empty()) return replay(record, Device::interpreter(), Form::fused);
   StepRecord given = load_record(o.compare);
   if (!same_step(given, record)) {
@@ -60,7 +60,7 @@ StepRecord expected(const Options& o, const StepRecord& record) {
   return given;
 }
 
-int replay_file(const Options& o) {
+int replay_file(const ReplayArguments& o) {
   StepRecord record = load_record(o.file);
   Form form = o.form.empty() ? record.form : *form_from_name(o.form);
   Device device = o.backend == "cpu" ? Device::cpu(o.threads) : Device::interpreter();
@@ -113,8 +113,8 @@ int replay_file(const Options& o) {
 
 void add_replay(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("replay", "Run a recorded step again and compare");
-  verb->footer(std::string(kFooter));
-  auto o = std::make_shared<Options>();
+  verb->footer(std::string(kReplayFooter));
+  auto o = std::make_shared<ReplayArguments>();
   verb->add_option("file", o->file, "The recorded step")->required()->type_name("FILE.safetensors");
   verb->add_option("--backend", o->backend,
                    "Backend to compare with the interpreter: cpu or interpret [cpu]")

@@ -22,7 +22,7 @@
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kRunFooter = R"(Examples:
   stepfuse run adamw --clip --loss-scale --grad f16 --master --steps 8
   stepfuse run adamw --clip --digest --backend=interpret   the language's definition …
   stepfuse run adamw --clip --digest --form=unfused        … and the same bits from the CPU
@@ -35,9 +35,9 @@ largest values into weights and moments. Its steps 0 to 3 have good, non-finite,
 gradients. --inputs=single puts one NaN or infinity into every second step. --digest prints one hash of
 all buffers and states at the end: equal digests mean bit-identical results.)";
 
-constexpr uint64_t kDefaultParams = 100'000;
+constexpr uint64_t kRunParams = 100'000;
 
-struct Options {
+struct RunArguments {
   SourceArguments source;
   std::string backend = "cpu";
   std::string form = "fused";
@@ -52,13 +52,13 @@ struct Options {
   bool json = false;
 };
 
-Device device_of(const Options& o) {
+Device device_of(const RunArguments& o) {
   if (o.backend == "interpret") return Device::interpreter();
   if (o.backend == "cuda") return Device::cuda(o.ordinal, o.cuda_options);
   return Device::cpu(o.threads, o.cpu_level);
 }
 
-RunPlan make_plan(const Options& o, const Program& program) {
+RunPlan make_plan(const RunArguments& o, const Program& program) {
   RunPlan plan = o.plan;
   plan.device = device_of(o);
   plan.form = *form_from_name(o.form);
@@ -71,7 +71,7 @@ RunPlan make_plan(const Options& o, const Program& program) {
 }
 
 struct Summary {
-  const Options& options;
+  const RunArguments& options;
   const Source& source;
   const LayoutFile& layout;
   const RunReport& report;
@@ -89,7 +89,7 @@ nlohmann::ordered_json number(double v) {
   return std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf";
 }
 
-void print_json(const Summary& s) {
+void print_summary_json(const Summary& s) {
   using Json = nlohmann::ordered_json;
   const RunReport& r = s.report;
   Json j = {{"step", s.source.title},        {"backend", s.options.backend},
@@ -168,9 +168,9 @@ void print_text(const Summary& s) {
   fmt::print("\n{}", stats_table(r.stats).text());
 }
 
-int run(const Options& o) {
+int run(const RunArguments& o) {
   Source source = load_source(o.source);
-  LayoutFile layout = load_layout(o.source, source.program, kDefaultParams);
+  LayoutFile layout = load_layout(o.source, source.program, kRunParams);
   RunPlan plan = make_plan(o, source.program);
   Progress progress;
   RunReport report =
@@ -181,7 +181,7 @@ int run(const Options& o) {
   for (const TensorEntry& t : layout.tensors) parameters += t.size;
   Summary all{o, source, layout, report, parameters};
   if (o.json) {
-    print_json(all);
+    print_summary_json(all);
   } else if (o.digest) {
     fmt::print("{}\n", report.digest);
   } else {
@@ -190,7 +190,7 @@ int run(const Options& o) {
   return kOk;
 }
 
-void add_input_options(CLI::App& verb, Options& o) {
+void add_input_options(CLI::App& verb, RunArguments& o) {
   WorkloadOptions& in = o.plan.inputs;
   verb.add_option("--steps", o.plan.steps, "Number of steps [4]")
       ->type_name("N")
@@ -216,8 +216,8 @@ void add_input_options(CLI::App& verb, Options& o) {
 
 void add_run(CLI::App& app, Action& action) {
   CLI::App* verb = app.add_subcommand("run", "Run a step on seeded inputs");
-  verb->footer(std::string(kFooter));
-  auto o = std::make_shared<Options>();
+  verb->footer(std::string(kRunFooter));
+  auto o = std::make_shared<RunArguments>();
   add_source(*verb, o->source, true);
   verb->add_option("--backend", o->backend, "Backend to run on [cpu]")
       ->type_name("cpu|cuda|interpret")

@@ -22,7 +22,7 @@
 namespace stepfuse::cli {
 namespace {
 
-constexpr std::string_view kFooter = R"(Examples:
+constexpr std::string_view kSelftestFooter = R"(Examples:
   stepfuse selftest
   stepfuse selftest && ./train           in a container's health check or before a job
 
@@ -161,7 +161,7 @@ class SelfTest {
 void add_selftest(CLI::App& app, Action& action) {
   CLI::App* verb =
       app.add_subcommand("selftest", "Check that steps have the right bits on this machine");
-  verb->footer(std::string(kFooter));
+  verb->footer(std::string(kSelftestFooter));
   auto json = std::make_shared<bool>(false);
   verb->add_flag("--json", *json, "Print JSON");
   verb->callback([&action, json] { action = [json] { return SelfTest().run(*json); }; });
