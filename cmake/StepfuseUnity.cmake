@@ -11,7 +11,7 @@ function(stepfuse_declared_names source out)
   string(REPLACE "]" "" lines "${lines}")
   set(names "")
   foreach(line IN LISTS lines)
-    # What stands before the body, the value or the parameters ends with the name.
+    # The name is the last word before the body, the value or the parameters.
     string(REGEX REPLACE "^template <[^(]*> " "" line "${line}")
     string(REGEX REPLACE "( =|{|\\(|;| : ).*" "" line "${line}")
     if(line MATCHES "^(namespace|template|return|extern|static_assert|using namespace (stepfuse|ptx))")
