@@ -139,8 +139,7 @@ TEST_CASE(
   CoveringSet set = kept_covering_set(
       "cuda_recipes", factors, [&](const Row& row) { return is_possible(point_of(factors, row)); },
       5);
-  // ptx.recipe_kernels executes kernels for pairs of options. Here it is the way from the command line to the device,
-  // except on a real device.
+  // ptx.recipe_kernels executes kernels for pairs of options, but not on a real GPU.
   std::vector<Row> rows = on_real_gpu() ? rows_to_run(set) : rows_with_every_value(set);
   CHECK(rows.size() > 20);
   Layouts layouts;

@@ -67,8 +67,8 @@ class Recipes {
     std::string expected;
     std::string actual;
   };
-  // The interpreter takes most of the time, per element. So a seventh of the tensors, others for each `turn`, have all
-  // their elements, and the rest have those of a small tensor.
+  // The interpreter's time grows with the number of elements. So a seventh of the tensors keep their sizes, different
+  // ones for each `turn`, and the others are cut to about kSmall.
   Digests run(const Row& row, size_t turn) const {
     Program p = program(row);
     RunPlan plan = plan_of(row, p);

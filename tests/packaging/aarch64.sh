@@ -4,7 +4,7 @@
 #
 #   aarch64.sh SOURCE_DIR BUILD_DIR [ROWS]      ROWS of the covering set (default: the usual ones, 135)
 #
-# BUILD_DIR has this machine's tool, bin/stepfuse. Takes 40 minutes on two cores, 20 of them for the digests, and 3 GB
+# BUILD_DIR has this machine's tool, bin/stepfuse. Takes an hour on two cores, half of it for the digests, and 3 GB
 # in BUILD_DIR. PYTORCH names PyTorch's version; PyPI's wheels for AArch64 up to 2.8 need no CUDA. Exit code 3, and
 # the reason, if something that this needs cannot be had.
 set -euo pipefail

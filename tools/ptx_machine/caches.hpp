@@ -53,14 +53,15 @@ class Caches {
     void index_again();
 
     std::deque<Line> lines_;
-    std::vector<u32> free_;  // indices of lines that are not in use: those without an allocation
-    std::vector<u32>
-        slots_;  // 0, or 1 + an index in lines_; a power of two, at most half of them in use
+    // Indices of unused lines, which have no allocation.
+    std::vector<u32> free_;
+    // 0, or 1 + an index in lines_. Their number is a power of two, and at most half of them are in use.
+    std::vector<u32> slots_;
   };
   struct Cache {
     Lines lines;
-    std::vector<u64>
-        dirty;  // keys of the dirty lines and perhaps of others; duplicates are possible
+    // Keys of the dirty lines and perhaps of others; duplicates are possible.
+    std::vector<u64> dirty;
   };
 
   void fill(Line& line);
