@@ -55,7 +55,7 @@ uint64_t column(DType t, std::string_view name) {
   if (name == "last") return row.highest - (row.has_infinity() ? 1 : 0);
   if (name == "sign") return row.sign();
   if (name == "unsigned") return row.sign() - 1;
-  if (name == "to_top") return 32 - 8 * row.bytes;
+  if (name == "to_top") return static_cast<uint64_t>(31 - row.magnitude_bits());
   if (name == "shift") return f.shift;
   if (name == "below_half") return (uint64_t{1} << (f.shift - 1)) - 1;
   if (name == "rebias") return f.rebias;
@@ -196,8 +196,11 @@ class Files {
     size_t colon = std::min(heading.find(':'), heading.size());
     Words choices = words_of(heading.substr(colon));
     if (choices.empty()) choices = {"T"};
-    bool low = choices[0] == "low";
-    if (low) choices = words_of(names(kLowPrecision, " "));
+    bool low = choices[0] == "low" || choices[0] == "signed";
+    if (low) {
+      DTypeSet all = choices[0] == "low" ? kLowPrecision : kLowPrecision & kSignedFloats;
+      choices = words_of(names(all, " "));
+    }
     for (std::string& choice : choices) {
       Words words = words_of(with_type(heading.substr(0, colon), choice));
       Key key{*op_from_name(words[1]), *dtype_from_name(words[2]), *dtype_from_name(words.back())};

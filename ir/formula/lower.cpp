@@ -442,7 +442,7 @@ class Lowering {
                                      DType::f32));
     }
     auto dtype = dtype_from_name(to.text);
-    if (!dtype || !is_low_precision(*dtype))
+    if (!dtype || !kModelTypes.contains(*dtype))
       f_.fail(to.loc, "round() rounds to @grad, bf16 or f16");
     return v_.made(e.loc, c.b.cast(v_.made(e.loc, c.b.cast(x, *dtype)).value, DType::f32));
   }

@@ -161,11 +161,11 @@ class TypeRules {
 
   void check_cast_sr(const Inst& inst) {
     Type to = inst.type;
-    bool is_storage = to.dtype == DType::bound || kFloatStorage.contains(to.dtype);
+    bool is_storage = to.dtype == DType::bound || kSignedFloats.contains(to.dtype);
     if (operand(inst, 0).dtype != DType::f32 || operand(inst, 1).dtype != DType::i32 ||
         !is_storage) {
       report(kWhole, 2, "cast_sr takes (f32, i32) to one of {}, not ({}, {}) to {}",
-             names(kFloatStorage, ", "), text(operand(inst, 0)), text(operand(inst, 1)), text(to));
+             names(kSignedFloats, ", "), text(operand(inst, 0)), text(operand(inst, 1)), text(to));
     }
     check_bound_result(to);
     if (to.dtype == DType::bound && !is_tile(to.at)) {

@@ -130,12 +130,12 @@ class Verifier {
 
   void check_buffer_types(const Buffer& b) {
     bool floats = !b.dtypes.empty() && (b.dtypes & kFloatStorage) == b.dtypes;
-    bool integer = b.dtypes.size() == 1 && (b.dtypes & kIntegerStorage) == b.dtypes;
-    if (!floats && !integer) {
+    bool single = b.dtypes.size() == 1 && (b.dtypes & kSingleStorage) == b.dtypes;
+    if (!floats && !single) {
       report(13,
              "buffer @{} lists a storage type it cannot have: {} in any combination, or one of {} "
              "alone",
-             b.name, names(kFloatStorage, ", "), names(kIntegerStorage, ", "));
+             b.name, names(kFloatStorage, ", "), names(kSingleStorage, ", "));
     }
     if (!is_legal(b.at) || !is_tile(b.at)) {
       report(13, "buffer @{} has one value per {} rows of {} columns: use one per element, or {}",

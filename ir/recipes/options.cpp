@@ -247,7 +247,7 @@ std::vector<RecipeOption> make_table() {
       alias(
           choice("master", &Options::master, kMaster, "f32",
                  "keep weights in low precision plus an f32 master copy, or a compact remainder")),
-      alias(choice("model", &Options::model, choices_of(kLowPrecision), "",
+      alias(choice("model", &Options::model, choices_of(kModelTypes), "",
                    "storage type of the weights with --master or --weight-rounding")),
       alias(choice("copy-scale", &Options::copy_scale, copy_scales(), "delayed",
                    "scaling of 8-bit weight copies: per tensor (delayed, current), per 32 elements "

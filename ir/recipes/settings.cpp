@@ -76,8 +76,8 @@ void check_storage(const RecipeOptions& o) {
           "--weight-rounding is for weights without a master; leave out --master");
   require(o.master || o.weight_rounding || !o.model,
           "--model is the type of low-precision weights; add --master or --weight-rounding");
-  require(!o.model || is_low_precision(*o.model),
-          fmt::format("--model must be one of {}", names(kLowPrecision, ", ")));
+  require(!o.model || kModelTypes.contains(*o.model),
+          fmt::format("--model must be one of {}", names(kModelTypes, ", ")));
 }
 
 void check_scale(const RecipeOptions& o) {

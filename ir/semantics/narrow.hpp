@@ -1,6 +1,6 @@
 // Conversions between f32 and narrower floats, as the numerics contract defines them: round to nearest
-// even, keep subnormals, map overflow to the format's highest value, and every NaN to one pattern. Knows
-// std and the table of dtypes.
+// even, keep subnormals, map overflow to the format's highest value, and every NaN to one pattern, or to 0 if
+// the format has none. Knows std and the table of dtypes.
 #pragma once
 
 #include <algorithm>
@@ -31,10 +31,17 @@ struct NarrowFormat {
   uint32_t rebias;  // difference of the exponents' biases, as f32 bits
 };
 
+// The least number of f8e8m0, which has powers of two only and no 0: pattern 0 stands for it.
+inline constexpr uint32_t kLeastPower = 0x00400000;
+
 inline float widen(uint32_t bits, DType t) {
+  if (t == DType::f8e8m0) {
+    uint32_t power = std::max(bits << 23, kLeastPower);
+    return std::bit_cast<float>(bits == info(t).nan ? 0x7fc00000U : power);
+  }
   const NarrowFormat f(t);
   auto top = static_cast<uint32_t>(f.row.sign());
-  uint32_t sign = (bits & top) << (32 - 8 * f.row.bytes);
+  uint32_t sign = (bits & top) << (31 - f.row.magnitude_bits());
   uint32_t magnitude = bits & (top - 1);
   uint32_t wide = magnitude << f.shift;
   if (magnitude > f.row.highest || (magnitude == f.row.highest && f.row.has_infinity())) {
@@ -50,6 +57,8 @@ inline float widen(uint32_t bits, DType t) {
 
 // Rounds a magnitude, given as f32 bits, as if exponents had no limit.
 inline uint32_t round_magnitude(uint32_t f32, DType t) {
+  // Takes the larger power halfway between two. Subnormal numbers above the first power take the second.
+  if (t == DType::f8e8m0) return (f32 + kLeastPower - (f32 < 0x00800000 ? 1 : 0)) >> 23;
   const NarrowFormat f(t);
   if (f32 < f.smallest_normal()) {
     uint32_t base = f.subnormal_base();
@@ -66,13 +75,14 @@ inline uint32_t narrow(float value, DType t) {
   uint32_t u = std::bit_cast<uint32_t>(value);
   uint32_t magnitude = u & 0x7fffffffU;
   if (magnitude > 0x7f800000U) return static_cast<uint32_t>(row.nan);
-  uint32_t sign = (u >> (32 - 8 * row.bytes)) & static_cast<uint32_t>(row.sign());
-  return sign | std::min(round_magnitude(magnitude, t), static_cast<uint32_t>(row.highest));
+  uint32_t sign = (u >> (31 - row.magnitude_bits())) & static_cast<uint32_t>(row.sign());
+  return (row.has_sign() ? sign : 0) |
+         std::min(round_magnitude(magnitude, t), static_cast<uint32_t>(row.highest));
 }
 
-// Rounds up with a probability equal to the fraction that is cut off, to 24 bits: if the upper bits of
-// `random` are below the fraction's. Numbers that the type has stay unchanged. Overflow is handled as in
-// narrow().
+// Takes a type with a sign. Rounds up with a probability equal to the fraction that is cut off, to 24 bits: if
+// the upper bits of `random` are below the fraction's. Numbers that the type has stay unchanged. Overflow is
+// handled as in narrow().
 inline uint32_t narrow_stochastic(float value, uint32_t random, DType t) {
   const NarrowFormat f(t);
   uint32_t u = std::bit_cast<uint32_t>(value);
@@ -89,7 +99,7 @@ inline uint32_t narrow_stochastic(float value, uint32_t random, DType t) {
     uint32_t unused = random >> (32 - f.shift);
     rounded = (magnitude + (1U << f.shift) - 1 - unused - f.rebias) >> f.shift;
   }
-  uint32_t sign = (u >> (32 - 8 * f.row.bytes)) & static_cast<uint32_t>(f.row.sign());
+  uint32_t sign = (u >> (31 - f.row.magnitude_bits())) & static_cast<uint32_t>(f.row.sign());
   return sign | std::min(rounded, static_cast<uint32_t>(f.row.highest));
 }
 

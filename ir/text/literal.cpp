@@ -77,6 +77,14 @@ Bits parse_word(const Lexer& lexer, const Token& t, DType type) {
       lexer.fail(t.loc, "a constant needs a concrete type");
     default: {
       float wide = number(float{});
+      if (std::isnan(wide) && !is_nan({info(type).nan}, type)) {
+        lexer.fail(t.loc, fmt::format("type {} has no NaN", name(type)));
+      }
+      if (!info(type).has_sign() && wide <= 0) {
+        lexer.fail(t.loc,
+                   fmt::format("'{}' is beyond the numbers of type {}, which are powers of two",
+                               t.text.substr(0, 40), name(type)));
+      }
       if (is_beyond(wide, type)) fail_overflow(lexer, t, type);
       return {narrow(wide, type)};
     }

@@ -18,21 +18,21 @@ constexpr size_t kBlock = 4096;  // values; they stay in the first-level cache
 
 // Copies the words. A magnitude above `highest` is a NaN, and all NaNs become one pattern.
 template <class Word>
-void copy_canonical(const void* from, size_t count, Word highest, Word nan, Word* to) {
+void copy_canonical(const void* from, size_t count, const DTypeInfo& row, Word* to) {
   std::memcpy(to, from, count * sizeof(Word));
-  constexpr Word kMagnitude = static_cast<Word>(~Word{0}) >> 1;
-  for (size_t i = 0; i < count; ++i) to[i] = (to[i] & kMagnitude) > highest ? nan : to[i];
+  auto magnitude = static_cast<Word>(row.sign() - 1);
+  auto highest = static_cast<Word>(row.highest);
+  auto nan = static_cast<Word>(row.nan);
+  for (size_t i = 0; i < count; ++i) to[i] = (to[i] & magnitude) > highest ? nan : to[i];
 }
 
 template <class Word>
 void hash_canonical(Hash128& hash, const void* data, uint64_t count, DType dtype) {
   std::array<Word, kBlock> block;
-  auto highest = static_cast<Word>(info(dtype).highest);
-  auto nan = static_cast<Word>(info(dtype).nan);
   const char* p = static_cast<const char*>(data);
   while (count > 0) {
     auto n = static_cast<size_t>(std::min<uint64_t>(count, kBlock));
-    copy_canonical(p, n, highest, nan, block.data());
+    copy_canonical(p, n, info(dtype), block.data());
     hash.add(block.data(), n * sizeof(Word));
     p += n * sizeof(Word);
     count -= n;

@@ -129,7 +129,7 @@ static float factor(const stepfuse_step* step, const arrays* scale, size_t t, ui
   if (scale != NULL) {
     uint64_t at = place_of(&scale->buffer, t, k);
     CHECK(at < count_of(&scale->buffer, t));
-    if (scale->dtype == STEPFUSE_U8) return power_of(scale->of[t][at]);
+    if (scale->dtype == STEPFUSE_F8_E8M0) return power_of(scale->of[t][at]);
     memcpy(&number, scale->of[t] + 4 * at, 4);
     return number;
   }
@@ -302,12 +302,12 @@ int main(void) {
   static const expected all[] = {
       {"delayed", -1, 0, 0, 17},                    // copy_scale, copy_scale_inv, amax_1 to amax_15
       {"current", -1, 0, 0, 1},                     // copy_scale_inv
-      {"mx", STEPFUSE_U8, 32, 1, 0},                // e8m0
-      {"mx-rceil", STEPFUSE_U8, 32, 1, 0},          //
+      {"mx", STEPFUSE_F8_E8M0, 32, 1, 0},           // e8m0
+      {"mx-rceil", STEPFUSE_F8_E8M0, 32, 1, 0},     //
       {"block128", STEPFUSE_F32, 128, 128, 0},      //
       {"block128-f32", STEPFUSE_F32, 128, 128, 0},  //
-      {"mxfp8", STEPFUSE_U8, 32, 1, 0},             // of squares, once per row
-      {"mxfp8-rceil", STEPFUSE_U8, 32, 1, 0}        //
+      {"mxfp8", STEPFUSE_F8_E8M0, 32, 1, 0},        // of squares, once per row
+      {"mxfp8-rceil", STEPFUSE_F8_E8M0, 32, 1, 0}   //
   };
   size_t i;
   for (i = 0; i < sizeof all / sizeof *all; ++i) test(&all[i]);

@@ -14,7 +14,7 @@ using namespace stepfuse::testing;
 
 namespace {
 
-uint32_t patterns_of(DType t) { return static_cast<uint32_t>(info(t).sign() * 2); }
+uint32_t patterns_of(DType t) { return static_cast<uint32_t>(info(t).patterns()); }
 
 Program conversion(DType from, DType to) {
   Builder b("convert");

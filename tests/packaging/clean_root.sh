@@ -67,10 +67,10 @@ consumer='stepfuse/tests/consumer'
 # Both programs, against the shared and the static library, by pkg-config and by CMake.
 use_library() {
   local way=$1
-  step "$way" 'pkg-config, shared' "gcc -std=c99 $strict $consumer/main.c \$(pkg-config --cflags --libs stepfuse) -o c
-    g++ -std=c++20 $strict $consumer/main.cpp \$(pkg-config --cflags --libs stepfuse) -o cpp; ldconfig; ./c && ./cpp && [[ \$(ldd c) == *libstepfuse* ]]"
-  step "$way" 'pkg-config, --static' "gcc -std=c99 $strict $consumer/main.c \$(pkg-config --static --cflags --libs stepfuse) -o c
-    g++ -std=c++20 $strict $consumer/main.cpp \$(pkg-config --static --cflags --libs stepfuse) -o cpp; ./c && ./cpp && [[ \$(ldd c) != *libstepfuse* ]]"
+  step "$way" 'pkg-config, shared' "gcc -std=c99 $strict $consumer/main.c \$(pkg-config --cflags --libs stepfuse) -o main_c
+    g++ -std=c++20 $strict $consumer/main.cpp \$(pkg-config --cflags --libs stepfuse) -o cpp; ldconfig; ./main_c && ./cpp && [[ \$(ldd main_c) == *libstepfuse* ]]"
+  step "$way" 'pkg-config, --static' "gcc -std=c99 $strict $consumer/main.c \$(pkg-config --static --cflags --libs stepfuse) -o main_c
+    g++ -std=c++20 $strict $consumer/main.cpp \$(pkg-config --static --cflags --libs stepfuse) -o cpp; ./main_c && ./cpp && [[ \$(ldd main_c) != *libstepfuse* ]]"
   step "$way" 'find_package' "for project in c find_package; do
     cmake -S $consumer/\$project -B \$project -G Ninja -DCMAKE_C_FLAGS='$strict' -DCMAKE_CXX_FLAGS='$strict'; cmake --build \$project; \$project/consumer; done
     cmake -S $consumer/find_package -B static -G Ninja -DKIND=static -DCMAKE_CXX_FLAGS='$strict'; cmake --build static; static/consumer"

@@ -83,7 +83,7 @@ TEST_CASE("arrays of every type are called what the format calls them") {
     size_t begin = text.find("\"dtype\":\"") + 9;
     called += text.substr(begin, text.find('"', begin) - begin) + " ";
   }
-  CHECK(called == "BOOL I32 I64 F16 BF16 F32 F64 F8_E4M3 F8_E5M2 U8 I8 I16 ");
+  CHECK(called == "BOOL I32 I64 F16 BF16 F32 F64 F8_E4M3 F8_E5M2 U8 I8 I16 F8_E8M0 F4_E2M1 ");
 }
 
 TEST_CASE("the digest covers every byte") {

@@ -18,7 +18,7 @@ constexpr std::byte kGuardByte{0xa5};
 
 Bits special_value(Rng& rng, DType t) {
   // Much that looks exact goes wrong for -0 only.
-  if (is_float(t) && rng.chance(20)) return {uint64_t{1} << (8 * size_of(t) - 1)};
+  if (is_float(t) && rng.chance(20)) return {info(t).has_sign() ? info(t).sign() : 0};
   auto of = [&](std::initializer_list<uint64_t> patterns) { return Bits{rng.pick(patterns)}; };
   if (is_low_precision(t)) {
     const DTypeInfo& f = info(t);
@@ -27,7 +27,7 @@ Bits special_value(Rng& rng, DType t) {
     return {
         of({f.highest + 1, f.nan, f.highest, f.highest - 1, 0, 1, normal - 1, normal, one, one + 1})
             .raw |
-        (rng.chance(50) ? f.sign() : 0)};
+        (f.has_sign() && rng.chance(50) ? f.sign() : 0)};
   }
   switch (t) {
     case DType::boolean:

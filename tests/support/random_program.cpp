@@ -225,7 +225,8 @@ class Generator : RandomDeclarations {
         return grow_same(op, integer_in(d), d);
       case TypeRule::cast_sr: {
         auto [x, r] = pick_two(DType::f32, DType::i32, d);
-        return add(b_.cast_sr(x, r, rng_.chance(5) ? DType::f32 : low_precision()));
+        DType to = rng_.chance(5) ? DType::f32 : low_precision(kLowPrecision & kSignedFloats);
+        return add(b_.cast_sr(x, r, to));
       }
       case TypeRule::bitcast:
         return grow_bitcast(d);

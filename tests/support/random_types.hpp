@@ -33,7 +33,8 @@ class RandomTypes {
       case 2:
         return kFloatStorage;
       case 3:
-        return DTypeSet(low_precision()) | (rng_.chance(60) ? DType::f32 : low_precision());
+        return DTypeSet(low_precision(kModelTypes)) |
+               (rng_.chance(60) ? DType::f32 : low_precision(kModelTypes));
       case 4:
         return DTypeSet(DType::i32);
       default:
@@ -86,9 +87,9 @@ class RandomTypes {
     return values;
   }
 
-  DType low_precision() {
+  DType low_precision(DTypeSet allowed = kLowPrecision) {
     DType t = static_cast<DType>(rng_.below(kDTypeCount));
-    return is_low_precision(t) ? t : low_precision();
+    return allowed.contains(t) ? t : low_precision(allowed);
   }
   DType narrow_integer() { return rng_.pick({DType::u8, DType::i8, DType::i16}); }
   DType any_scalar() {

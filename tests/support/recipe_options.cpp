@@ -21,7 +21,7 @@ std::vector<Factor> recipe_option_factors() {
       f.values = {""};  // stands for options that no built-in formula has
     } else if (option.name == "grad") {
       f.values = {"f32"};
-      for (DType t : kLowPrecision) f.values.emplace_back(name(t));
+      for (DType t : kModelTypes) f.values.emplace_back(name(t));
       f.values.push_back(names(kFloatStorage, "|"));
     } else if (option.values.empty()) {
       f.values = {"", "true"};

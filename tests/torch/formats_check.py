@@ -310,6 +310,44 @@ def check_fours(how, count, backend):
     return any(counts.values())
 
 
+def transformer_engines_fours(master):
+    """Codes, scales and the tensor's scale by TransformerEngine's rule for NVFP4 in squares (quantization_ref_nvfp4.py), for finite weights.
+    It multiplies by reciprocals where torchao divides, and it has no least scale."""
+    most = torch.finfo(torch.float32).max
+    up = (2688 / master.abs().max()).clamp(max=most)
+    flat, back = tiles_of(master, 16)
+    scale = back((flat.abs().amax(1, keepdim=True) * (up * (1 / torch.tensor(6.0)))).clamp(max=448).expand_as(flat)).to(torch.float8_e4m3fn)
+    scaled = master * (1 / (scale.float() * (1 / up))).clamp(max=most)
+    size, codes = scaled.abs().clamp(max=6), (scaled.signbit().to(torch.uint8) * 8)
+    for border, belongs_above in ((0.25, False), (0.75, True), (1.25, False), (1.75, True), (2.5, False), (3.5, True), (5.0, False)):
+        codes += (size >= border) if belongs_above else (size > border)
+    return codes[:, ::2] | codes[:, 1::2] << 4, scale[:, ::16], 1 / up
+
+
+def report_fours(count, backend):
+    """Prints how far NVFP4 copies differ from TransformerEngine's rule, which is another one than torchao's."""
+    masters = [m for k in range(2 * count) if (m := random_matrix(k, 16)).isfinite().all() and m.abs().max() >= 2.0**-100][:count]
+    copies = [torch.zeros(m.numel() // 8, dtype=torch.int32) for m in masters]
+    scales = [torch.zeros(len(m), m.shape[1] // 16, dtype=torch.float8_e4m3fn) for m in masters]
+    step = Step("sgd", "master copy-scale=nvfp4 on-nonfinite=propagate", backend)
+    step.bind([0] * len(masters), master=masters, weight=copies, weight_scale=scales)
+    step.init_state()
+    step.run([torch.zeros_like(m) for m in masters])
+    total, other_scales, small, other_codes = 0, 0, 0, 0
+    for master, code, scale in zip(masters, copies, scales):
+        codes, theirs, _ = transformer_engines_fours(master)
+        total += theirs.numel()
+        tiny = theirs.float() < 2.0**-6  # torchao's least scale
+        differs = scale.view(torch.uint8) != theirs.contiguous().view(torch.uint8)
+        small += int((differs & tiny).sum())
+        other_scales += int((differs & ~tiny).sum())
+        same = (~differs).repeat_interleave(8, 1)
+        other_codes += int(((code.view(torch.uint8).view(len(master), -1) != codes) & same).sum())
+    print(f"nvfp4 beside TransformerEngine's rule, {len(masters)} finite matrices: of {total} scales {small} differ because torchao has a least "
+          f"scale, 2^-6, and {other_scales} by one rounding; {other_codes} bytes of codes differ where scales are equal")
+    return other_scales > total // 100 or other_codes > 8 * total // 100
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=8)
@@ -329,6 +367,7 @@ def main():
             failed |= check_squares(dtype, how, mode, a.matrices, a.backend)
     for how in ("nvfp4", "nvfp4-delayed") if floor else ():
         failed |= check_fours(how, a.matrices, a.backend)
+    failed |= report_fours(a.matrices, a.backend)
     try:
         from torchao.optim import AdamW4bit, AdamW8bit, AdamWFp8
     except ImportError as e:

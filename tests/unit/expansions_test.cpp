@@ -60,7 +60,7 @@ std::vector<Bits> samples(DType t) {
   if (t == DType::boolean) return {Bits::of(false), Bits::of(true)};
   std::vector<Bits> out;
   if (size_of(t) <= 2) {
-    for (uint64_t i = 0; i < info(t).sign() * 2; ++i) out.push_back({i});
+    for (uint64_t i = 0; i < info(t).patterns(); ++i) out.push_back({i});
     return out;
   }
   out = edges(t);

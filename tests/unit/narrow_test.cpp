@@ -12,7 +12,7 @@ using namespace stepfuse;
 
 namespace {
 
-// A published format: OCP's 8-bit floats, IEEE's binary16, Google's bfloat16.
+// A published format: OCP's 8-bit and 4-bit floats, IEEE's binary16, Google's bfloat16.
 struct Published {
   DType dtype;
   int bias, fraction;
@@ -25,6 +25,7 @@ const Published kPublished[] = {
     {DType::bf16, 127, 7, 0x1.fep127, 0x1p-126, 0x1p-133, true, 65536},
     {DType::f8e4m3, 7, 3, 448, 0x1p-6, 0x1p-9, false, 256},
     {DType::f8e5m2, 15, 2, 57344, 0x1p-14, 0x1p-16, true, 256},
+    {DType::f4e2m1, 1, 1, 6, 1, 0.5, false, 16},
 };
 
 // The magnitudes in the order of their patterns, and the next one that an unlimited range would
@@ -65,14 +66,15 @@ TEST_CASE("every row of the table below f32 is a published format") {
     CHECK(row.bias() == f.bias);
     CHECK(row.fraction_bits == f.fraction);
     CHECK(row.has_infinity() == f.has_infinity);
-    CHECK(row.sign() * 2 == f.patterns);
-    CHECK(size_of(f.dtype) * 8 == static_cast<size_t>(std::countr_zero(f.patterns)));
+    CHECK(row.nan == (f.dtype == DType::f4e2m1 ? 0 : f.patterns / 2 - 1));
+    CHECK(row.patterns() == f.patterns);
+    CHECK(size_of(f.dtype) == std::max<size_t>(std::countr_zero(f.patterns) / 8, 1));
     std::vector<double> values = magnitudes(f);
     CHECK(values[1] == f.smallest);
     CHECK(values[size_t{1} << f.fraction] == f.smallest_normal);
     CHECK(values[values.size() - 2] == f.largest);
   }
-  CHECK(seen == kLowPrecision);
+  CHECK(seen == (kLowPrecision & kSignedFloats));
 }
 
 TEST_CASE("every pattern widens to its number") {
@@ -103,8 +105,8 @@ TEST_CASE("numbers narrow to the nearest pattern, ties to even; those beyond to 
     std::vector<double> values = magnitudes(f);
     int wrong = 0;
     auto check = [&](float v) {
-      uint32_t want =
-          std::isnan(v) ? f.patterns / 2 - 1 : nearest(values, f, static_cast<double>(v));
+      auto nan = static_cast<uint32_t>(info(f.dtype).nan);
+      uint32_t want = std::isnan(v) ? nan : nearest(values, f, static_cast<double>(v));
       wrong += narrow(v, f.dtype) == want ? 0 : 1;
     };
     auto around = [&](float v) {
@@ -123,6 +125,39 @@ TEST_CASE("numbers narrow to the nearest pattern, ties to even; those beyond to 
       check(std::bit_cast<float>(static_cast<uint32_t>(u)));
     }
     CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("f8e8m0 has powers of two; halfway between two of them the larger one is taken") {
+  constexpr DType kPower = DType::f8e8m0;
+  for (uint32_t p = 0; p < 255; ++p) {
+    CAPTURE(p);
+    auto power = static_cast<float>(std::ldexp(1.0, static_cast<int>(p) - 127));
+    CHECK(widen(p, kPower) == power);
+    CHECK(narrow(power, kPower) == p);
+    CHECK(narrow(-power, kPower) == p);
+    float half = power * 1.5F;
+    uint32_t next = std::min(p + 1, 254U);
+    CHECK(narrow(half, kPower) == next);
+    // f32's subnormal numbers above the first power become the second, as in torch and ml_dtypes.
+    CHECK(narrow(std::nextafter(half, 0.0F), kPower) == (p == 0 ? next : p));
+    CHECK(narrow(std::nextafter(power, 2 * power), kPower) == (p == 0 ? next : p));
+    CHECK(narrow(std::nextafter(half, 2 * half), kPower) == next);
+  }
+  CHECK(std::isnan(widen(255, kPower)));
+  CHECK(is_nan({255}, kPower));
+  CHECK(!is_nan({254}, kPower));
+  CHECK(narrow(std::numeric_limits<float>::quiet_NaN(), kPower) == 255);
+  CHECK(narrow(std::numeric_limits<float>::infinity(), kPower) == 254);
+  CHECK(narrow(0.0F, kPower) == 0);
+}
+
+TEST_CASE("f4e2m1 has no NaN, and bits above its sign do not count") {
+  CHECK(narrow(std::numeric_limits<float>::quiet_NaN(), DType::f4e2m1) == 0);
+  for (uint32_t p = 0; p < 256; ++p) {
+    CHECK(std::bit_cast<uint32_t>(widen(p, DType::f4e2m1)) ==
+          std::bit_cast<uint32_t>(widen(p & 15, DType::f4e2m1)));
+    CHECK(!is_nan({p}, DType::f4e2m1));
   }
 }
 

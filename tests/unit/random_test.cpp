@@ -118,12 +118,12 @@ TEST_CASE("cast_sr rounds up as often as the fraction says: chi-square over 2^16
 
 TEST_CASE("cast_sr: numbers of the type stay, edges and overflow are those of the cast") {
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  for (DType t : kLowPrecision) {
+  for (DType t : kLowPrecision& kSignedFloats) {
     CAPTURE(name(t));
     const DTypeInfo& row = info(t);
     auto by = [&](float v, uint32_t r) { return sem::cast_sr(Bits::of(v), Bits{r}, t).raw; };
     for (uint32_t r : {0U, 1U, 0x7fffffffU, 0x80000000U, 0xffffffffU}) {
-      for (uint64_t bits = 0; bits < 2 * row.sign(); ++bits) {
+      for (uint64_t bits = 0; bits < row.patterns(); ++bits) {
         if (is_nan({bits}, t)) continue;
         if (by(widen(static_cast<uint32_t>(bits), t), r) != bits) FAIL_CHECK(bits);
       }

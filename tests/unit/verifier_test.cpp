@@ -72,7 +72,7 @@ TEST_CASE("a program made by hand with a number that its enum does not have is r
       "step @t {\n  buffer @w : f32 inout\n  state @s : f32\n  arg %a : f32\n"
       "  %x = load @w : [f32]\n  %y = add %x, %a : [f32]\n  store @w, %y\n}\n");
   REQUIRE(find_violations(good).empty());
-  for (int n : {12, 13, 14, 100, 255}) {
+  for (int n : {kDTypeCount, kDTypeCount + 1, kDTypeCount + 2, 100, 255}) {
     CAPTURE(n);
     std::vector<Program> bad(7, good);
     bad[0].insts[2].op = static_cast<Op>(std::min(n + 100, 255));

@@ -93,7 +93,7 @@ class CopyScale {
   static const CopyScale delayed;
   static const CopyScale
       current;  // the same with this step's amax; costs one more pass over the weights
-  // MXFP8: 32 elements share a power of two, buffer weight_scale : <u8/32> in e8m0, rounded down or up.
+  // MXFP8: 32 elements share a power of two, buffer weight_scale : <f8e8m0/32>, rounded down or up.
   static const CopyScale mx, mx_rceil;
   // One scale per 128 rows by 128 columns, from this step's amax: a power of two, or any f32 number. Buffer
   // weight_scale : <f32/128x128> is the factor from codes to values. Costs one more pass over the weights.

@@ -33,7 +33,15 @@ struct DTypeInfo {
   int exponent_bits, fraction_bits;
   uint64_t highest, nan;
 
-  constexpr uint64_t sign() const { return uint64_t{1} << (8 * bytes - 1); }
+  // The bits below the sign: exponent and fraction of a float, all but one of an integer.
+  constexpr int magnitude_bits() const {
+    return kind == DTypeKind::floating ? exponent_bits + fraction_bits
+                                       : static_cast<int>(8 * bytes) - 1;
+  }
+  constexpr uint64_t sign() const { return uint64_t{1} << magnitude_bits(); }
+  constexpr bool has_sign() const { return magnitude_bits() < static_cast<int>(8 * bytes); }
+  // The number of bit patterns of a type below 8 bytes.
+  constexpr uint64_t patterns() const { return has_sign() ? 2 * sign() : sign(); }
   constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   constexpr bool has_infinity() const {
     return highest == ((uint64_t{1} << exponent_bits) - 1) << fraction_bits;
@@ -143,13 +151,22 @@ class DTypeSet {
   static constexpr Mask bit(DType t) { return Mask{1} << static_cast<unsigned>(t); }
   Mask mask_ = 0;
 };
-// The float types that a buffer may allow in any combination.
-inline constexpr DTypeSet kFloatStorage =
-    DTypeSet::of([](DType t) { return t == DType::f32 || is_low_precision(t); });
+// The floats up to f32 with a sign: cast_sr rounds to them.
+inline constexpr DTypeSet kSignedFloats = DTypeSet::of(
+    [](DType t) { return t == DType::f32 || (is_low_precision(t) && info(t).has_sign()); });
+// The float types that a buffer may allow in any combination: numbers with a sign, in whole bytes.
+inline constexpr DTypeSet kFloatStorage = DTypeSet::of([](DType t) {
+  return kSignedFloats.contains(t) && info(t).patterns() == uint64_t{1} << (8 * info(t).bytes);
+});
 inline constexpr DTypeSet kLowPrecision = DTypeSet::of(is_low_precision);
+// The types below f32 that gradients and the model's weights may have.
+inline constexpr DTypeSet kModelTypes = kFloatStorage & kLowPrecision;
 inline constexpr DTypeSet kNarrowIntegers = DTypeSet::of(is_narrow_integer);
-// The integer types. A buffer allows only one of them.
 inline constexpr DTypeSet kIntegerStorage = kNarrowIntegers | DTypeSet(DType::i32);
+// The types that a buffer has alone: integers, and the floats for scales and codes.
+inline constexpr DTypeSet kSingleStorage =
+    kIntegerStorage |
+    DTypeSet::of([](DType t) { return is_low_precision(t) && !kFloatStorage.contains(t); });
 inline constexpr DTypeSet kAnyDType = DTypeSet::of([](DType) { return true; });
 
 // Returns the members' names in the order of DType.

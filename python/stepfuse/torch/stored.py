@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from .parts import Part
 
-STORED = {**{name: dtype for dtype, name in DTYPES.items()}, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32}
+STORED = {**{name: dtype for dtype, name in DTYPES.items()}, "u8": torch.uint8, "f8e8m0": torch.uint8,
+          "i8": torch.int8, "i16": torch.int16, "i32": torch.int32}
 # The missing bits of a weight, by their state's name, and their form. correction16 is FlashOptim's, and is converted
 # when a step binds it.
 RESTS = {"master": "f32", "remainder": "remainder", "correction": "ecc24", "correction16": "ecc24_i16"}

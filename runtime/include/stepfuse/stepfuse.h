@@ -108,7 +108,9 @@ enum {
   STEPFUSE_F8_E5M2 = 8,
   STEPFUSE_U8 = 9,
   STEPFUSE_I8 = 10,
-  STEPFUSE_I16 = 11
+  STEPFUSE_I16 = 11,
+  STEPFUSE_F8_E8M0 = 12, /**< powers of two, as the scales of MXFP8 */
+  STEPFUSE_F4_E2M1 = 13  /**< one number per byte, in its lower half */
 };
 
 /// Returns the name, as in "f32", or NULL for a number that is not a dtype.

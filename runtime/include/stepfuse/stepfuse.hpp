@@ -121,7 +121,8 @@ template <>
 inline constexpr DTypeSet storage_of<uint16_t> = DTypeSet(DType::f16) | DType::bf16;
 /// Codes, or the bits of an 8-bit float.
 template <>
-inline constexpr DTypeSet storage_of<uint8_t> = DTypeSet(DType::u8) | DType::f8e4m3 | DType::f8e5m2;
+inline constexpr DTypeSet storage_of<uint8_t> =
+    DTypeSet(DType::u8) | DType::f8e4m3 | DType::f8e5m2 | DType::f8e8m0 | DType::f4e2m1;
 
 /// One tensor's array of a buffer: a view with element type and count. Device memory is viewed like host memory.
 class Array {
