@@ -20,9 +20,10 @@ if not dist.is_available() or not dist.is_gloo_available():
 SECONDS = 120  # that a test may take; a rank that hangs is killed then
 
 _server = multiprocessing.get_context("forkserver")
-# torch._dynamo is what torch's optimizers import when the first is made: three seconds of each rank.
+# Each rank inherits these modules. Otherwise it would import torch._dynamo in three seconds, with the first of torch's
+# optimizers, torch.distributed.optim in half a second, and pytest and fsspec in a quarter.
 _server.set_forkserver_preload(["torch", "torch._dynamo", "torch.distributed.tensor", "torch.distributed.fsdp", "torch.distributed.checkpoint",
-                                "stepfuse.torch"])
+                                "torch.distributed.optim", "fsspec", "pytest", "stepfuse.torch"])
 
 
 class Died(Exception):
