@@ -22,6 +22,7 @@ def facts(engine: Binding, step: int) -> dict[str, list[str]]:
         found["layout"] = [f"{name} {tuple(p.shape)} {p.dtype} {getattr(p, 'placements', '')}" for p, name, *_ in engine.order]
     if optimizer._group is None or optimizer._shards:  # or parts of the same ones
         found["program"] = [line for part in engine.parts for line in common_program(optimizer._recipe, part.options)]
+        found["program"] += [f"copy of {name}: nvfp4{'-delayed' * shards.is_delayed}" for shards in engine.packed_shards for name in shards.names]
         found["number"] = numbers(engine)
     return found
 

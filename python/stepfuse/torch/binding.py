@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import orders, packed, parts, private, stored
+from . import orders, packed, packed_shards, parts, private, stored
 from .arguments import COPY_BLOCK, COPY_SCALES, ROW_BLOCKS
 from .checks import DTYPES, check_copy, check_disjoint, check_memory, check_moments, check_parameter, check_together, check_whole, needs_whole
 from .gathered import Gathered, can_gather
@@ -57,6 +57,8 @@ def other_states(made: Any) -> dict[str, tuple[str, int, int]]:
 
 
 class Binding:
+    writes_weights = True
+
     def __init__(self, optimizer: Owner) -> None:
         self.optimizer = optimizer
         self.mode = Mode()
@@ -64,6 +66,7 @@ class Binding:
         self.order: list[tuple[Tensor, str, Tensor, torch.dtype]] = []  # parameter, name, what its gradient is laid out as, and its type
         self.walk: Any = None
         self.gathered = Gathered()
+        self.packed_shards: list[packed_shards.PackedShards] = []  # copies in 4 bits of DTensors that ranks have in parts
         self.bound = False  # the walk is over what parts are bound to
         self.number = 0  # of the binding, among those of all optimizers; a new binding counts its steps from 0
         self.measured = False
@@ -153,6 +156,7 @@ class Binding:
                 walk.counts(part.step)
         free = {key for part in made for _, _, _, key, _ in part.numbers} - self.optimizer._switches()
         walk.watch(self.optimizer.state, self.optimizer.param_groups, self.choices(), free)
+        self.packed_shards = packed_shards.collect(self.optimizer, places) if self.writes_weights else []
         self.parts, self.order, self.walk, self.gathered = made, order, walk, gathered
         self.to_compare = None if self.compared else self.ranks or self.optimizer._find_alike()
         self.places = {id(p): (part, slot) for p, _, part, slot in places}
@@ -232,7 +236,9 @@ class Binding:
 
     def key(self, group: dict[str, Any], p: Tensor) -> Key:
         draws = self.optimizer._draws or self.rounding(group, p) == "stochastic" and p.dtype != torch.float32
-        return Key(self.kind(group, p), p.device, group.get("seed") if draws else None, p.device_mesh if self.meshes and is_distributed(p) else None)
+        mesh = p.device_mesh if self.meshes and is_distributed(p) else None
+        copies = packed.scale_mode(group, p) if self.writes_weights and packed.is_in_parts(p) else None
+        return Key(self.kind(group, p), p.device, group.get("seed") if draws else None, mesh, copies)
 
     def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
         dtype = DTYPES[p.dtype]
@@ -242,9 +248,9 @@ class Binding:
             options += [f"model={dtype}", *([f"weight-rounding={rounding}"] if rounding else [])]
             options += [f"master={master or 'f32'}"] if master or not rounding else []
             options += [f"copy-scale={way}" for way in (stored.scale_mode(group, p),) if way is not None]
-        elif (way := packed.scale_mode(group, p)) is not None:
+        elif (way := packed.step_mode(group, p)) is not None:
             options += ["master=f32", f"copy-scale={way}"]
-        options += orders.options_of(group, p, stored.scale_mode(group, p) or packed.scale_mode(group, p))
+        options += orders.options_of(group, p, stored.scale_mode(group, p) or packed.step_mode(group, p))
         return (*options, *self.moments(group, p, tuple(options)))
 
     def moments(self, group: dict[str, Any], p: Tensor, options: tuple[str, ...]) -> list[str]:
@@ -341,7 +347,7 @@ class Binding:
         weights = []
         made = program(self.optimizer._recipe, part.options)
         copies = [packed.find(self.optimizer._live_packed(), p) for p, g in zip(part.params, part.group_of)
-                  if packed.scale_mode(part.groups[g], p) and "weight" in made.buffers()]
+                  if packed.step_mode(part.groups[g], p) and "weight" in made.buffers()]
         if copies:  # of parameters that are their own masters
             packed.bind(part, copies)
         elif "weight" in made.buffers():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, ROW_BLOCKS, check_ch
 from .groups import names_of
 from .programs import program
 from .tensors import (
-    cut_dimension, cuts_of, cuts_within_blocks, gradient_dtype, has_memory, has_whole_rows, is_dense, is_distributed, lies_by_rows, local,
+    cut_dimension, cuts_between_squares, cuts_of, cuts_within_blocks, gradient_dtype, has_memory, has_whole_rows, is_dense, is_distributed, lies_by_rows, local,
     matrix_shape, overlaps_itself, rows_are_blocks, type_name,
 )
 
@@ -118,12 +119,15 @@ def check_copy(who: str, p: Tensor, name: str, group: dict[str, Any]) -> None:
 
 def check_rows(who: str, p: Tensor, name: str, way: str) -> None:
     """Refuses rows, the last dimension in memory, that have less than whole blocks."""
-    if is_distributed(p) and COPY_SCALES[way] == "fours":
-        raise TypeError(f"{who}: copy_scale={way!r} takes whole parameters, and {name} is a DTensor, which ranks have in parts: use DDP, or "
-                        "copy_scale=None")
     if is_distributed(p) and (cuts_of(p) and cut_dimension(p) is None or not local(p).is_contiguous()):
         raise TypeError(f"{who}: copy_scale={way!r} takes DTensors that one mesh dimension cuts between rows; {name}, of shape {tuple(p.shape)}, is "
                         f"placed as {p.placements}: redistribute it, or use copy_scale=None")
+    if is_distributed(p) and COPY_SCALES[way] == "fours" and not cuts_between_squares(p, ROW_BLOCKS[way]):
+        ranks, step = p.device_mesh.size(cut_dimension(p)), ROW_BLOCKS[way] // math.gcd(ROW_BLOCKS[way], p.shape[1:-1].numel())
+        unit = step * ranks
+        raise ValueError(f"{who}: copy_scale={way!r} needs a multiple of {step} rows on each rank, and {name}, of shape {tuple(p.shape)}, is cut over "
+                         f"{ranks} ranks: give it {-(-p.shape[0] // unit) * unit} rows, or any multiple of {unit}, or a group of its own with "
+                         "copy_scale=None")
     row = matrix_shape(p)[1]
     if p.ndim > 1 and p.numel() > row and row % ROW_BLOCKS[way]:
         raise ValueError(f"{who}: copy_scale={way!r} has a scale per {ROW_BLOCKS[way]} elements of a row, and {name}, of shape {tuple(p.shape)}, has "

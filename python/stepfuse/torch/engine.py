@@ -5,6 +5,7 @@ Everything is bound lazily: at the first step, and whenever the walk reports tha
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +35,6 @@ def combine(sums: list[dict[str, Tensor]], largest: bool) -> dict[str, Tensor]:
 
 
 class Engine(Binding):
-    writes_weights = True
-
     def __init__(self, optimizer: Owner) -> None:
         super().__init__(optimizer)
         self.kept: dict[int, Tensor] = {}  # copies of gradients with a different layout, while a step may read them
@@ -57,9 +56,14 @@ class Engine(Binding):
         """Runs a step. `values` are arguments that groups do not have, if they differ from the program's defaults."""
         # Measurements that no step has used belong to earlier gradients.
         measured = self.measured and mode == self.mode
+        for shards in self.packed_shards:
+            shards.look()
         self.scan(mode, self.kept if measured else {}, increment_versions if self.writes_weights else None)
         if self.to_compare is not None:
             self.agree()
+        for shards in self.packed_shards:
+            if shards.is_delayed:  # its next scale follows from what was written
+                shards.follow()
         self.push_args(values)
         if not self.measured and self.mode.reads_ahead and (
                 self.ranks is not None or len(self.parts) > 1 and self.parts[0].sums):
@@ -76,10 +80,22 @@ class Engine(Binding):
             part.early.clear()
         if self.gathered.wholes:
             self.gathered.scatter()
+        if self.packed_shards:
+            self.copy_shards(values)
         if self.ranks is not None:
             self.ranks.step += 1
         self.measured = False
         self.kept = {}  # the CPU's kernels have read them by now; a GPU's allocator knows the stream
+
+    def copy_shards(self, values: Mapping[str, float]) -> None:
+        """Makes the copies in 4 bits of DTensors that ranks have in parts."""
+        has_gradient = {id(p): p.grad is not None for p, *_ in self.order}
+        reasons = [reason.ne(0) for reason in self.skip_reasons(values.get("skip_norm", math.inf))]
+        for shards in self.packed_shards:
+            is_skipped = torch.zeros((), dtype=torch.bool, device=shards.device)
+            for reason in reasons:
+                is_skipped = is_skipped | reason.to(shards.device)
+            shards.publish(is_skipped, [has_gradient[id(p)] for p in shards.params])
 
     def scan(self, mode: Mode, kept: dict[int, Tensor], touch: Callable[[list[Tensor]], None] | None = None) -> None:
         """Finds the gradients, and binds again if anything else has changed. `touch` is called with the tensors that will be stepped."""
@@ -130,8 +146,8 @@ class Engine(Binding):
             raise RuntimeError(f"{who}: a captured step needs capturable=True from the constructor on")
         if not is_bound:
             raise RuntimeError(f"{who}: make a step like this one before the capture, and change no parameter, state or option in between")
-        if self.ranks is not None or self.gathered.wholes:
-            raise RuntimeError(f"{who}: a step whose norm is over several ranks cannot be captured: step outside of the graph")
+        if self.ranks is not None or self.gathered.wholes or self.packed_shards:
+            raise RuntimeError(f"{who}: a step that exchanges numbers with other ranks cannot be captured: step outside of the graph")
 
     def find_gradients(self) -> dict[int, int | None]:
         """Returns the addresses of the gradients that the steps read in place; None stands for no gradient."""

@@ -106,7 +106,8 @@ class ExactNorm:
         if known is None or known[0] is not part.step:
             if len(self.known) > 64:
                 self.known.clear()
-            by_rows = has_pieces_of_rows(engine.optimizer._recipe, part.options)
+            # With copies in 4 bits, one device's step has squares, and this one has none.
+            by_rows = part.key.copies is not None or has_pieces_of_rows(engine.optimizer._recipe, part.options)
             found = [share(p, counted, position, by_rows) for p, counted, position in zip(part.params, part.counted, part.positions)]
             known = self.known[id(part)] = (part.step, found)
         return known[1]

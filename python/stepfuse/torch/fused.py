@@ -476,6 +476,8 @@ class Fused(Weights, torch.optim.Optimizer):
         with torch.no_grad():
             for p in self._scales or ():
                 stored.load_scales(self._scales, self.state.get(p, {}), p)
+        for mine in (self._packed or {}).values():
+            mine.forget()  # torch.distributed.checkpoint writes to parameters in ways that is_written() does not see
 
     def __getstate__(self) -> dict[str, Any]:
         self._pull()

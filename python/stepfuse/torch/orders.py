@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, refuse
+from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, ROW_BLOCKS, refuse
 from .tensors import cuts_between_squares, cuts_of, is_distributed, local, rows_are_blocks
 
 if TYPE_CHECKING:
@@ -63,13 +63,14 @@ def options_of(group: dict[str, Any], p: Tensor, mode: str | None) -> list[str]:
 
 def check_shards(name: str, p: Tensor, mode: str) -> None:
     """Refuses a DTensor whose shards have no copies of their own, on all ranks alike."""
-    if COPY_SCALES[mode] != "blocks" or not rows_are_blocks(p, COPY_BLOCK) or any(not placement.is_shard(0) for _, placement in cuts_of(p)):
+    block = ROW_BLOCKS.get(mode, COPY_BLOCK)
+    if COPY_SCALES[mode] not in ("blocks", "fours") or not rows_are_blocks(p, block) or any(not placement.is_shard(0) for _, placement in cuts_of(p)):
         raise TypeError(f"{name}= is for copies whose shards have scales of their own, and one of shape {tuple(p.shape)} is a DTensor with "
                         f"copy_scale={mode!r}: use 'mxfp8', with rows that are multiples of {COPY_BLOCK}, or leave it out of the group")
-    if mode in IN_SQUARES and (p.shape[0] % COPY_BLOCK or not cuts_between_squares(p, COPY_BLOCK)):
+    if mode in IN_SQUARES and (p.shape[0] % block or not cuts_between_squares(p, block)):
         ranks = max((p.device_mesh.size(d) for d, _ in cuts_of(p)), default=1)
-        unit = COPY_BLOCK * ranks
-        raise ValueError(f"{name}= of a DTensor needs a multiple of {COPY_BLOCK} rows on each rank, and one of shape {tuple(p.shape)} is cut over "
+        unit = block * ranks
+        raise ValueError(f"{name}= of a DTensor needs a multiple of {block} rows on each rank, and one of shape {tuple(p.shape)} is cut over "
                          f"{ranks} ranks: give it {-(-p.shape[0] // unit) * unit} rows, or any multiple of {unit}, or leave it out of the group")
 
 

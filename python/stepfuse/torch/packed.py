@@ -1,7 +1,8 @@
 """NVFP4 copies of f32 parameters (copy_scale="nvfp4"): the arrays that steps write, for 4-bit matrix products.
 
 The parameter is its own master. Its copy is not state. It is made again from the parameter if anything but a step has written to
-that, and the step then continues with the new copy's scale: a step that is skipped leaves both as they are.
+that, and the step then continues with the new copy's scale: a step that is skipped leaves both as they are. If ranks have parts of
+a DTensor, packed_shards.py makes its copy.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from .arguments import COPY_BLOCK, COPY_SCALES
 from .numbers import to_bits
 from .orders import Quantized
 from .scaler import DLPACK
+from .tensors import cuts_of, is_distributed, local
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,39 +26,57 @@ if TYPE_CHECKING:
 
 BLOCK = 16  # elements of a row that share a scale, and rows of such elements
 FORM = "nvfp4"
+NEVER = (-1, -1, 0)
 
 
 class Packed:
-    """A parameter's codes and scales: always the same tensors."""
+    """The codes and scales of a parameter, or of this rank's part of it: always the same tensors."""
 
     def __init__(self, p: Tensor) -> None:
-        self.words = torch.zeros(p.numel() // 8, dtype=torch.int32, device=p.device)
-        self.scales = torch.zeros(p.numel() // BLOCK, dtype=torch.float8_e4m3fn, device=p.device)
+        mine = local(p)
+        self.words = torch.zeros(mine.numel() // 8, dtype=torch.int32, device=p.device)
+        self.scales = torch.zeros(mine.numel() // BLOCK, dtype=torch.float8_e4m3fn, device=p.device)
         self.of_tensor = torch.ones((), dtype=torch.float32, device=p.device)
-        self.seen = (-1, 0)  # version and address of the parameter that this is a copy of
+        # For a part of a DTensor: the largest weight that its scale is for, and that the next delayed scale is for.
+        self.used, self.coming = torch.zeros_like(self.of_tensor), torch.zeros_like(self.of_tensor)
+        self.seen = NEVER  # versions and address of the parameter that this is a copy of
 
     def is_written(self, p: Tensor) -> bool:
         """Returns whether anything but a step has written to the parameter, or moved it, since the copy was made."""
-        return self.seen != (p._version, p.data_ptr())
+        return self.seen != version_of(p)
+
+    def forget(self) -> None:
+        """Marks the copy as outdated."""
+        self.seen = NEVER
 
     def settle(self, p: Tensor) -> None:
         """Marks the copy as that of the parameter as it is now."""
-        self.seen = (p._version, p.data_ptr())
+        self.seen = version_of(p)
 
     def follow(self, p: Tensor) -> None:
         """Makes the copy again if the parameter has changed since it was made."""
         if not self.is_written(p):
             return
-        made, states = stored.encode(p.detach(), FORM)
+        made, states = stored.encode(local(p).detach(), FORM)
         self.words.copy_(made[f".{FORM}.weight"])
         self.scales.copy_(made[f".{FORM}.weight_scale"])
         self.of_tensor.fill_(states["copy_scale_inv"])
         self.settle(p)
 
     def arrays(self, p: Tensor) -> Quantized:
-        rows = p.shape[:-1]
+        rows = local(p).shape[:-1]
         return Quantized(self.words.view(torch.uint8).view(*rows, p.shape[-1] // 2), self.scales.view(*rows, p.shape[-1] // BLOCK),
                          self.of_tensor)
+
+
+def version_of(p: Tensor) -> tuple[int, int, int]:
+    mine = local(p)
+    return p._version, mine._version, mine.data_ptr()
+
+
+def is_in_parts(p: Tensor) -> bool:
+    """Returns whether several ranks have parts of a parameter."""
+    return is_distributed(p) and bool(cuts_of(p))
 
 
 def scale_mode(group: dict[str, Any], p: Tensor) -> str | None:
@@ -66,18 +86,24 @@ def scale_mode(group: dict[str, Any], p: Tensor) -> str | None:
     return mode if is_copied else None
 
 
+def step_mode(group: dict[str, Any], p: Tensor) -> str | None:
+    """Returns how the step that updates a parameter copies it in 4 bits. Parts of DTensors are copied after it."""
+    return None if is_in_parts(p) else scale_mode(group, p)
+
+
 def find(known: dict[Tensor, Packed], p: Tensor) -> Packed:
-    """A parameter's copy, up to date."""
+    """A parameter's copy, which may be out of date."""
     mine = known.get(p)
-    if mine is None or mine.words.device != p.device or mine.words.numel() * 8 != p.numel():
+    if mine is None or mine.words.device != p.device or mine.words.numel() * 8 != local(p).numel():
         mine = known[p] = Packed(p)
-    mine.follow(p)
     return mine
 
 
 def bind(part: Part, copies: list[Packed]) -> None:
     """Gives a step what the copies have; where it writes the tensors' scales, stored.publish_scales() takes them."""
     part.packed = copies
+    for p, copy in zip(part.params, copies):
+        copy.follow(p)
     give_scales(part, range(len(copies)))
     part.shown = [c.of_tensor for c in copies]
     part.written = list(torch.utils.dlpack.from_dlpack(
@@ -88,7 +114,7 @@ def give_scales(part: Part, slots: Sequence[int]) -> None:
     """Gives a step the scales of some of its copies, and the largest magnitudes of the parameters that they were made from."""
     numbers = {"copy_scale_inv": [part.packed[slot].of_tensor for slot in slots]}
     if "copy_amax" in part.states:
-        numbers["copy_amax"] = [part.params[slot].detach().abs().max().nan_to_num(0, 0, 0) for slot in slots]
+        numbers["copy_amax"] = [local(part.params[slot]).detach().abs().max().nan_to_num(0, 0, 0) for slot in slots]
     for name, values in numbers.items():
         kept = part.step.read_state(name)
         for slot, value in zip(slots, torch.stack(values).tolist()):

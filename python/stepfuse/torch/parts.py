@@ -113,13 +113,14 @@ class Key(NamedTuple):
     device: torch.device
     seed: int | None  # a step has one
     mesh: Any = None  # of DTensors, where there are several
+    copies: str | None = None  # how the parameters are copied in 4 bits after the step, because ranks have parts of them
 
 
 class Part:
     """The parameters of one device, dtype and kind of group: one step."""
 
-    def __init__(self, kind: tuple[str, ...], device: torch.device, seed: int | None, mesh: Any) -> None:
-        self.key = Key(kind, device, seed, mesh)
+    def __init__(self, kind: tuple[str, ...], device: torch.device, seed: int | None, mesh: Any, copies: str | None) -> None:
+        self.key = Key(kind, device, seed, mesh, copies)
         self.kind = kind
         self.options = kind  # and the mode's
         self.device = device

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -108,6 +108,18 @@ def _copy_each(targets: list[Tensor], sources: list[Tensor]) -> None:
 
 
 copy_all: Callable[[list[Tensor], list[Tensor]], Any] = _find("_foreach_copy_", _copy_each)
+
+
+def _norm_each(tensors: list[Tensor], order: float) -> list[Tensor]:
+    return [torch.linalg.vector_norm(t, order) for t in tensors]
+
+
+_norms: Callable[[list[Tensor], float], Sequence[Tensor]] = _find("_foreach_norm", _norm_each)
+
+
+def find_largest(tensors: list[Tensor]) -> Sequence[Tensor]:
+    """Returns the largest magnitude of each tensor; NaN if it has a NaN. None may be empty."""
+    return _norms(tensors, float("inf"))
 
 
 # --- subclasses

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import orders, packed, private, stored
+from . import orders, packed, packed_shards, private, stored
 from .groups import find
 from .tensors import is_distributed, local
 
@@ -82,8 +82,9 @@ class Weights:
         Of a parameter of shape (…, columns) the codes have shape (…, columns), or (…, columns / 2) as bytes in 4 bits, and the scales
         (…, columns / 32), or (…, columns / 16) in 4 bits. tensor_scale is one f32 number in 4 bits, and otherwise None. With
         scale_layout="swizzled" the scales of a matrix have one dimension, in cuBLASLt's order. transposed=True returns the same of the
-        transposed matrix, which has shape (columns, rows) and which orientation="both" makes. If each rank of a DTensor has scales of its
-        own ("mxfp8", "mx"), plain=True returns this rank's rows. A parameter without such a copy raises ValueError.
+        transposed matrix, which has shape (columns, rows) and which orientation="both" makes. If each rank of a DTensor copies its own
+        rows ("mxfp8", "mx", "nvfp4"), plain=True returns these, with the tensor_scale of the whole tensor. In 4 bits all ranks then ask
+        again after they have written to the parameter. A parameter without such a copy raises ValueError.
 
         Example:
             >>> optimizer = stepfuse.torch.AdamW(model.parameters(), copy_scale="nvfp4", orientation="both", scale_layout="swizzled")
@@ -109,7 +110,7 @@ class Weights:
     def _copy_of(self, p: Tensor, group: dict[str, Any]) -> orders.Quantized:
         """Returns a parameter's copy with scales by rows."""
         if packed.scale_mode(group, p) is not None:
-            return packed.find(self._live_packed(), p).arrays(p)
+            return packed_shards.find(self._live_packed(), p, group["copy_scale"]).arrays(p)
         p, scales = self._scaled(p)
         scales = stored.to_visible_scales(scales, p)
         return orders.Quantized(local(p).detach(), local(scales) if is_distributed(p) and is_distributed(scales) else scales, None)
