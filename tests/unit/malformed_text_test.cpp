@@ -136,6 +136,11 @@ TEST_CASE("malformed: literals") {
   check(literal("2147483648 : i32"), 2, 14, "is not a constant of type i32");
   check(literal("1.5 : i64"), 2, 14, "is not a constant of type i64");
   check(literal("1.5.5 : f32"), 2, 14, "is not a constant of type f32");
+  check(literal("8 : f4e2m1"), 2, 14, "'8' is beyond the numbers of type f4e2m1: write 6, or less");
+  check(literal("nan : f4e2m1"), 2, 14, "type f4e2m1 has no NaN");
+  check(literal("0 : f8e8m0"), 2, 14, "'0' is beyond the numbers of type f8e8m0, which are powers");
+  check(literal("-1 : f8e8m0"), 2, 14, "'-1' is beyond the numbers of type f8e8m0");
+  check(literal("inf : f8e8m0"), 2, 14, "is beyond the numbers of type f8e8m0");
   check(literal("1e999 : f64"), 2, 14, "beyond the numbers of type f64");
   check(literal("1 : bool"), 2, 14, "a bool constant is true or false");
   check(literal("bits(zz) : f32"), 2, 19, "takes a hexadecimal number");
