@@ -22,8 +22,8 @@ function(stepfuse_compile_options target)
     target_compile_options(${target} PRIVATE -fsanitize=${STEPFUSE_SANITIZE}
                            -fno-omit-frame-pointer -fno-sanitize-recover=all -O1 -g1)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      # False in instrumented code, of the standard library's <regex> among others.
-      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+      # Both are false in instrumented code: of <regex> among others, and after virtual functions that do not return.
+      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized -Wno-return-type)
     endif()
     if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
       # Compiled kernels, and functions that a library gives by name, have no type that a call could be checked against.

@@ -16,6 +16,9 @@ inline void on_small_stack(const std::function<void()>& function, size_t bytes =
     const std::function<void()>& function;
     std::exception_ptr thrown;
   } call{function, nullptr};
+#ifdef __SANITIZE_ADDRESS__
+  bytes *= 4;  // frames are that much larger
+#endif
   pthread_attr_t attributes;
   REQUIRE(pthread_attr_init(&attributes) == 0);
   REQUIRE(pthread_attr_setstacksize(&attributes, bytes) == 0);
