@@ -6,6 +6,7 @@
 """
 
 import importlib.util
+import os
 import pathlib
 import sys
 
@@ -28,6 +29,9 @@ def main() -> int:
     if missing:
         print(f"skipped: {sys.executable} has no {' and no '.join(missing)}; tools/torch_env.sh makes one that does")
         return 77
+    # OpenMP's threads sleep when they wait. By default they spin, and take the processor from tests that run at the
+    # same time. The programs that tests start inherit this.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import pytest
 
     import stepfuse

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import stepfuse.torch
-from stepfuse.torch import AdamW, LossScaler, ranks
+from stepfuse.torch import AdamW, GradScaler, LossScaler, clip_grad_norm_, ranks
 
 RANKS = (1, 2, 3, 4)
 STEPS, OVERFLOWS = 6, (2,)
@@ -198,3 +198,28 @@ def differing(rank, world, what, way):
 def test_ranks_that_step_otherwise_are_told_apart(what, said, way):
     for error, unchanged in good(run(2, differing, what, way)):
         assert re.search(said, error) and unchanged, error
+
+
+def scaled_by_grad_scaler(rank, world, deferred):
+    torch.manual_seed(1)
+    model = DistributedDataParallel(nn.Linear(16, 8))
+    optimizer = AdamW(model.parameters(), lr=0.01)
+    scaler = GradScaler("cpu", init_scale=256.0, defer_unscale=deferred)
+    skipped = []
+    for i in range(6):
+        optimizer.zero_grad()
+        x = torch.full((4, 16), float(rank + i))
+        if i == 3 and rank == 1:
+            x[0, 0] = float("inf")  # on one rank only
+        scaler.scale(model(x).square().mean()).backward()
+        scaler.unscale_(optimizer)
+        clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        skipped.append(optimizer.last_step_skipped.item())
+    return skipped, scaler.get_scale(), digest(model.parameters())
+
+
+def test_two_ranks_with_a_grad_scaler_skip_together():
+    for first, second in run_each(2, scaled_by_grad_scaler, [(True,), (False,)]):
+        assert first == second and first[:2] == ([i == 3 for i in range(6)], 128.0)
