@@ -348,13 +348,64 @@ def report_fours(count, backend):
     return other_scales > total // 100 or other_codes > 8 * total // 100
 
 
+TYPES = """
+step @types {
+  buffer @x : f32 in
+  buffer @power : f8e8m0 out
+  buffer @four : f4e2m1 out
+  buffer @wide_power : f32 out
+  buffer @wide_four : f32 out
+  %x = load @x : [f32]
+  %power = cast %x : [f8e8m0]
+  %four = cast %x : [f4e2m1]
+  %wide_power = cast %power : [f32]
+  %wide_four = cast %four : [f32]
+  store @power, %power
+  store @four, %four
+  store @wide_power, %wide_power
+  store @wide_four, %wide_four
+}
+"""
+
+
+def check_types(backend):
+    """Casts to f8e8m0 and f4e2m1 beside torch's and, where ml_dtypes is installed, its own. f8e8m0 saturates where these make NaN, and
+    f4e2m1 makes 0 of NaN, whose sign ml_dtypes keeps."""
+    bits = torch.cat([torch.arange(-(2**31), 2**31, 1021), torch.arange(0, 2**31, 2**21), torch.arange(1, 2**31, 2**21)])
+    x = bits.to(torch.int32).view(torch.float32)
+    power, four = torch.zeros(len(x), dtype=torch.float8_e8m0fnu), torch.zeros(len(x), dtype=torch.uint8)
+    wide_power, wide_four = torch.zeros_like(x), torch.zeros_like(x)
+    step = Step(TYPES, backend=backend)
+    step.bind([0], x=[x], power=[power], four=[four], wide_power=[wide_power], wide_four=[wide_four])
+    step.run()
+    size = x.abs()
+    saturated = (size >= 1.5 * 2.0**127) & ~x.isnan()
+    theirs = torch.where(saturated, torch.full_like(x, 2.0**127), x).to(torch.float8_e8m0fnu)
+    same = power.view(torch.uint8) == theirs.view(torch.uint8)
+    wide = wide_power.nan_to_num(-1) == theirs.float().nan_to_num(-1)
+    counts = {"f8e8m0 beside torch": int((~same).sum()), "its numbers": int((~wide).sum())}
+    with contextlib.suppress(ImportError):
+        import ml_dtypes
+        import numpy as np
+
+        np.seterr(invalid="ignore")  # of NaN
+        positive = (x > 0) & ~saturated
+        of_power = torch.from_numpy(x.numpy().astype(ml_dtypes.float8_e8m0fnu).view("uint8"))
+        of_four = x.numpy().astype(ml_dtypes.float4_e2m1fn)
+        counts["f8e8m0 beside ml_dtypes"] = int((power.view(torch.uint8) != of_power)[positive].sum())
+        counts["f4e2m1 beside ml_dtypes"] = int((four != torch.from_numpy(of_four.view("uint8")))[~x.isnan()].sum())
+        counts["its numbers "] = int((wide_four != torch.from_numpy(of_four.astype("float32"))).sum())
+    print(f"casts of {len(x)} numbers; differing: " + ", ".join(f"{what} {n}" for what, n in counts.items()))
+    return any(counts.values())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--matrices", type=int, default=100, help="for copies in squares (mxfp8, nvfp4)")
     parser.add_argument("--backend", default="cpu")
     a = parser.parse_args()
-    failed = False
+    failed = check_types(a.backend)
     floor, rceil = torchaos("FLOOR"), torchaos("RCEIL")
     for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
         for how in ("block128", "block128-f32"):
