@@ -5,7 +5,6 @@
 #include "compiler/passes/rewriter.hpp"
 
 namespace stepfuse {
-
 namespace {
 
 // Returns the program without what neither its effects nor `kept` need.

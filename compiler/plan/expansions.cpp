@@ -196,16 +196,15 @@ class Files {
     size_t colon = std::min(heading.find(':'), heading.size());
     Words choices = words_of(heading.substr(colon));
     if (choices.empty()) choices = {"T"};
-    bool low = choices[0] == "low" || choices[0] == "signed";
-    if (low) {
-      DTypeSet all = choices[0] == "low" ? kLowPrecision : kLowPrecision & kSignedFloats;
-      choices = words_of(names(all, " "));
+    bool is_set = choices[0] == "low" || choices[0] == "signed";
+    if (is_set) {
+      choices = words_of(names(choices[0] == "low" ? kLowPrecision : kSignedLowPrecision, " "));
     }
     for (std::string& choice : choices) {
       Words words = words_of(with_type(heading.substr(0, colon), choice));
       Key key{*op_from_name(words[1]), *dtype_from_name(words[2]), *dtype_from_name(words.back())};
       bool is_new = index_.emplace(key, sections_.size()).second;
-      check_internal(is_new || low, "one expansion of an op");
+      check_internal(is_new || is_set, "one expansion of an op");
       if (!is_new) continue;
       Section& section = sections_.emplace_back();
       section.words = std::move(words);

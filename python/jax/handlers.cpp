@@ -35,8 +35,6 @@ stepfuse_dtype to_dtype(ffi::DataType type) {
       return STEPFUSE_F8_E4M3;
     case ffi::DataType::F8E5M2:
       return STEPFUSE_F8_E5M2;
-    case ffi::DataType::F8E8M0FNU:
-      return STEPFUSE_F8_E8M0;
     default:
       return -1;
   }

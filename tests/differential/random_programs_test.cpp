@@ -124,7 +124,7 @@ TEST_CASE("random programs mean the same after every pass and in every kernel") 
                       outcome.cpu.kernels, outcome.cpu.runs));
   if (seeds.count < 1000) return;  // a replay
   if (llvm_status().available && outcome.faults.empty()) CHECK(outcome.cpu.programs >= 1000);
-  const int enough = static_cast<int>(seeds.count / 260);
+  const int enough = static_cast<int>(seeds.count / 200);
   for (const std::string& l : outcome.coverage.lacking(enough)) {
     FAIL_CHECK("seen fewer than ", enough, " times: ", l);
   }

@@ -197,8 +197,8 @@ class Generator : RandomDeclarations {
 
   void grow() {
     Granularity d = any_granularity();
-    if (rows_ && rng_.chance(25)) return grow_cast(rng_.pick({per::row, per::group}));
-    if (columns_ && rng_.chance(25)) return grow_cast(per::column);
+    if (rows_ && rng_.chance(36)) return grow_cast(rng_.pick({per::row, per::group}));
+    if (columns_ && rng_.chance(36)) return grow_cast(per::column);
     if (rows_ && columns_ && rng_.chance(10))  // together they are per element
       return add(pick(DType::f32, per::row) * pick(DType::f32, per::column));
     rng_.chance(12) ? grow_near_identity(d) : grow(any_op(), d);
@@ -225,7 +225,7 @@ class Generator : RandomDeclarations {
         return grow_same(op, integer_in(d), d);
       case TypeRule::cast_sr: {
         auto [x, r] = pick_two(DType::f32, DType::i32, d);
-        DType to = rng_.chance(5) ? DType::f32 : low_precision(kLowPrecision & kSignedFloats);
+        DType to = rng_.chance(5) ? DType::f32 : low_precision(kSignedLowPrecision);
         return add(b_.cast_sr(x, r, to));
       }
       case TypeRule::bitcast:

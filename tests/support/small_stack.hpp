@@ -17,7 +17,7 @@ inline void on_small_stack(const std::function<void()>& function, size_t bytes =
     std::exception_ptr thrown;
   } call{function, nullptr};
 #ifdef __SANITIZE_ADDRESS__
-  bytes *= 4;  // frames are that much larger
+  bytes *= 4;  // instrumented frames are larger
 #endif
   pthread_attr_t attributes;
   REQUIRE(pthread_attr_init(&attributes) == 0);

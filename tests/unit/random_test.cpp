@@ -118,7 +118,7 @@ TEST_CASE("cast_sr rounds up as often as the fraction says: chi-square over 2^16
 
 TEST_CASE("cast_sr: numbers of the type stay, edges and overflow are those of the cast") {
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  for (DType t : kLowPrecision& kSignedFloats) {
+  for (DType t : kSignedLowPrecision) {
     CAPTURE(name(t));
     const DTypeInfo& row = info(t);
     auto by = [&](float v, uint32_t r) { return sem::cast_sr(Bits::of(v), Bits{r}, t).raw; };

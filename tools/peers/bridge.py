@@ -9,15 +9,16 @@ import c_api
 from c_api import N, call, make
 
 NAMES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f8e4m3": torch.float8_e4m3fn,
-         "f8e5m2": torch.float8_e5m2, "f8e8m0": torch.float8_e8m0fnu, "i32": torch.int32, "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16}
+         "f8e5m2": torch.float8_e5m2, "f8e8m0": torch.float8_e8m0fnu, "i32": torch.int32,
+         "u8": torch.uint8, "i8": torch.int8, "i16": torch.int16}
 PACKED = {"bool": "?", "i32": "i", "i64": "q", "f32": "f", "f64": "d"}  # states, as struct has them
 
 
 def dtype_name(number):
-    return c_api.library().stepfuse_dtype_name(number).decode()
+    return (c_api.library().stepfuse_dtype_name(number) or b"").decode()
 
 
-NUMBERS = {NAMES[name]: number for number in range(14) if (name := dtype_name(number)) in NAMES}
+NUMBERS = {NAMES[name]: number for number in range(32) if (name := dtype_name(number)) in NAMES}
 
 
 def has_several(types):

@@ -151,22 +151,24 @@ class DTypeSet {
   static constexpr Mask bit(DType t) { return Mask{1} << static_cast<unsigned>(t); }
   Mask mask_ = 0;
 };
-// The floats up to f32 with a sign: cast_sr rounds to them.
-inline constexpr DTypeSet kSignedFloats = DTypeSet::of(
-    [](DType t) { return t == DType::f32 || (is_low_precision(t) && info(t).has_sign()); });
-// The float types that a buffer may allow in any combination: numbers with a sign, in whole bytes.
-inline constexpr DTypeSet kFloatStorage = DTypeSet::of([](DType t) {
-  return kSignedFloats.contains(t) && info(t).patterns() == uint64_t{1} << (8 * info(t).bytes);
-});
 inline constexpr DTypeSet kLowPrecision = DTypeSet::of(is_low_precision);
-// The types below f32 that gradients and the model's weights may have.
-inline constexpr DTypeSet kModelTypes = kFloatStorage & kLowPrecision;
+inline constexpr DTypeSet kSignedLowPrecision =
+    DTypeSet::of([](DType t) { return is_low_precision(t) && info(t).has_sign(); });
+// The types that cast_sr rounds to.
+inline constexpr DTypeSet kSignedFloats = kSignedLowPrecision | DType::f32;
+// The types below f32 that gradients and the model's weights may have: numbers with a sign, in whole bytes.
+inline constexpr DTypeSet kModelTypes = DTypeSet::of([](DType t) {
+  auto bits = static_cast<int>(8 * info(t).bytes);
+  return is_low_precision(t) && info(t).magnitude_bits() + 1 == bits;
+});
+// The float types that a buffer may allow in any combination.
+inline constexpr DTypeSet kFloatStorage = kModelTypes | DType::f32;
 inline constexpr DTypeSet kNarrowIntegers = DTypeSet::of(is_narrow_integer);
 inline constexpr DTypeSet kIntegerStorage = kNarrowIntegers | DTypeSet(DType::i32);
 // The types that a buffer has alone: integers, and the floats for scales and codes.
-inline constexpr DTypeSet kSingleStorage =
-    kIntegerStorage |
-    DTypeSet::of([](DType t) { return is_low_precision(t) && !kFloatStorage.contains(t); });
+inline constexpr DTypeSet kSingleStorage = kIntegerStorage | DTypeSet::of([](DType t) {
+                                             return is_low_precision(t) && !kModelTypes.contains(t);
+                                           });
 inline constexpr DTypeSet kAnyDType = DTypeSet::of([](DType) { return true; });
 
 // Returns the members' names in the order of DType.

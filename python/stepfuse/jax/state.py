@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import jax
 
 DTYPES = {"f32": jnp.float32, "f16": jnp.float16, "bf16": jnp.bfloat16, "f8e4m3": jnp.float8_e4m3fn,
-          "f8e5m2": jnp.float8_e5m2, "f8e8m0": jnp.float8_e8m0fnu, "u8": jnp.uint8, "i8": jnp.int8, "i16": jnp.int16, "i32": jnp.int32, "bool": jnp.bool_}
+          "f8e5m2": jnp.float8_e5m2, "u8": jnp.uint8, "i8": jnp.int8, "i16": jnp.int16, "i32": jnp.int32, "bool": jnp.bool_}
 NAMES = {jnp.dtype(dtype): name for name, dtype in DTYPES.items()}
 PER_STEP, PER_GROUP, PER_TENSOR, PER_ROW, PER_COLUMN = range(5)
 PIECE = 16384  # elements that the language reduces at once

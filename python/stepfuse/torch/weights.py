@@ -83,8 +83,8 @@ class Weights:
         (…, columns / 32), or (…, columns / 16) in 4 bits. tensor_scale is one f32 number in 4 bits, and otherwise None. With
         scale_layout="swizzled" the scales of a matrix have one dimension, in cuBLASLt's order. transposed=True returns the same of the
         transposed matrix, which has shape (columns, rows) and which orientation="both" makes. If each rank of a DTensor copies its own
-        rows ("mxfp8", "mx", "nvfp4"), plain=True returns these, with the tensor_scale of the whole tensor. In 4 bits all ranks then ask
-        again after they have written to the parameter. A parameter without such a copy raises ValueError.
+        rows ("mxfp8", "mx", "nvfp4"), plain=True returns these, with the tensor_scale of the whole tensor. With "nvfp4" all ranks must
+        write to a parameter, and all must ask again afterwards. A parameter without such a copy raises ValueError.
 
         Example:
             >>> optimizer = stepfuse.torch.AdamW(model.parameters(), copy_scale="nvfp4", orientation="both", scale_layout="swizzled")
