@@ -23,6 +23,8 @@ LAYOUTS = {"sizes": "sizes", "misaligned": "misaligned", "mixed_dtypes": "mixed_
 LARGEST = 40_000  # elements of a tensor
 BLOCK = 256       # the largest block, which rows must be a multiple of if a step has blocks and rows
 TENSORS = 200     # of "tiny"
+SQUARES = (128, 256)  # the shape that transposed and swizzled copies are tried with: whole squares, whole blocks in a row
+MATRICES = 12     # tensors of that shape, since it is large; the rest are empty
 
 
 def read_covering(file: pathlib.Path) -> tuple[list[dict[str, tuple[int, str]]], int]:
@@ -41,7 +43,7 @@ def read_covering(file: pathlib.Path) -> tuple[list[dict[str, tuple[int, str]]],
 
 
 def write_layouts(source: pathlib.Path, folder: pathlib.Path) -> None:
-    """Each layout with small tensors, as the test of these rows has them, and as one whose rows are whole blocks."""
+    """Each layout with small tensors, as the test of these rows has them; with rows of whole blocks; and with matrices of whole squares."""
     for name, file in LAYOUTS.items():
         layout = json.loads((source / f"samples/layouts/{file}.json").read_text(encoding="utf-8"))
         tensors = []
@@ -61,6 +63,14 @@ def write_layouts(source: pathlib.Path, folder: pathlib.Path) -> None:
                 t = {**t, "shape": shape}
                 tensors[i] = t
             (folder / f"{name}.{kind}.json").write_text(json.dumps({**layout, "tensors": tensors}), encoding="utf-8")
+        squares = [{**t, "shape": SQUARES if i < MATRICES else [0, SQUARES[1]], "misalign": aligned(t.get("misalign", 0))}
+                   for i, t in enumerate(tensors)]
+        (folder / f"{name}.squares.json").write_text(json.dumps({**layout, "tensors": squares}), encoding="utf-8")
+
+
+def aligned(misalign: int | dict[str, int]) -> int | dict[str, int]:
+    """The misalignment, a multiple of 4 elements."""
+    return {b: n - n % 4 for b, n in misalign.items()} if isinstance(misalign, dict) else misalign - misalign % 4
 
 
 def elements(shape: list[int]) -> int:
@@ -117,10 +127,10 @@ def main() -> int:
 
         def compare(numbered: tuple[int, dict]) -> str:
             number, row = numbered
-            for kind in ("plain", "blocks"):
+            for kind in ("plain", "blocks", "squares"):  # the first layout that the step takes
                 words = words_of(row, folder, kind)
                 first = run(o.tool, words)
-                if "not a multiple of the blocks" not in first.stderr:
+                if first.returncode == 0:
                     break
             if first.returncode:
                 return f"row {number}: {shlex.join(words)}: {first.stderr.strip()}"
