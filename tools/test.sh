@@ -132,24 +132,34 @@ command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
 
 torch_python="" jax_python=""  # of the system
 if ((with_torch)); then
-  step "PyTorch and JAX"
-  # Installing mostly waits. So JAX is installed at the same time as PyTorch, and old PyTorchs during the build.
+  # Installing mostly waits, so both run in the background, during the build.
+  bash tools/torch_env.sh &>/dev/null &
   bash tools/jax_env.sh &>/dev/null &
-  check "PyTorch in build/torch" bash tools/torch_env.sh
+fi
+await_pythons() {
+  ((with_torch)) || return 0
+  step "PyTorch and JAX"
   wait
+  check "PyTorch in build/torch" bash tools/torch_env.sh
   check "JAX in build/jax" bash tools/jax_env.sh
-  if [[ -z $sanitize$label ]]; then bash tools/torch_versions.sh --prepare &>/dev/null & fi
   [[ -x build/torch/bin/python ]] && torch_python=$PWD/build/torch/bin/python
   [[ -x build/jax/bin/python ]] && jax_python=$PWD/build/jax/bin/python
-fi
+}
 
 if [[ -n $sanitize ]]; then
+  await_pythons
   test_sanitized "$sanitize"
   finish
 fi
-release="-DCMAKE_BUILD_TYPE=Release -DSTEPFUSE_UNITY=ON -DSTEPFUSE_TORCH_PYTHON=$torch_python -DSTEPFUSE_JAX_PYTHON=$jax_python"
+release="-DCMAKE_BUILD_TYPE=Release -DSTEPFUSE_UNITY=ON"
+test_release() {  # test_release CTEST_OPTION...
+  await_pythons
+  # Old PyTorchs are needed after the tests.
+  if ((with_torch)) && [[ -z $label ]]; then bash tools/torch_versions.sh --prepare &>/dev/null & fi
+  build_and_test build "$release -DSTEPFUSE_TORCH_PYTHON=$torch_python -DSTEPFUSE_JAX_PYTHON=$jax_python" "$@"
+}
 if [[ -n $label ]]; then
-  build_and_test build "$release" --label-regex "$label"
+  test_release --label-regex "$label"
   finish
 fi
 
@@ -159,7 +169,12 @@ check layouts python3 tools/make_layouts.py --check
 check mutations python3 tests/mutations/mutate.py --check
 step format
 check format bash tools/format.sh --check
-build_and_test build "$release"
+if ((with_torch)); then
+  step "build without Python's part"
+  read -ra options <<<"$release"
+  check build build build "${options[@]}" || finish
+fi
+test_release
 if ((with_torch)); then
   step "the oldest and the newest PyTorch"
   wait

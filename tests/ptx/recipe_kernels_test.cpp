@@ -1,6 +1,6 @@
-// The kernels of the recipes, executed: the interpreter's bits for pairwise covering sets of options,
-// modes, layouts, inputs, archs and grids, each in several interleavings; tools/soak_ptx.sh goes on
-// from there.
+// The kernels of the recipes, executed, have the interpreter's bits: options, forms, layouts, inputs, archs and grids,
+// each in several interleavings. The usual run has every value of each of them, and the long run every pair; NVRTC
+// takes seconds for some of these kernels. tools/soak_ptx.sh goes on from there.
 #include <algorithm>
 #include <atomic>
 
@@ -29,10 +29,10 @@ void check_every_value(const Covering& covering, const std::vector<Row>& rows) {
 
 }  // namespace
 
-TEST_CASE("recipes: executed PTX gives the interpreter's bits for every pair of options") {
+TEST_CASE("recipes: executed PTX gives the interpreter's bits for every value of every option") {
   STEPFUSE_NEEDS_NVRTC();
   Covering covering = covering_rows();
-  std::vector<Row> rows = rows_to_run(covering.set);
+  std::vector<Row> rows = rows_with_every_value(covering.set);
   CHECK(rows.size() > 20);
   check_every_value(covering, rows);
   std::atomic<uint64_t> instructions = 0;
