@@ -25,6 +25,7 @@ BLOCK = 256       # the largest block, which rows must be a multiple of if a ste
 TENSORS = 200     # of "tiny"
 SQUARES = (128, 256)  # the shape that transposed and swizzled copies are tried with: whole squares, whole blocks in a row
 MATRICES = 12     # tensors of that shape, since it is large; the rest are empty
+REFUSED = ("not a multiple of the blocks", "step such tensors separately")  # errors that ask for other shapes
 
 
 def read_covering(file: pathlib.Path) -> tuple[list[dict[str, tuple[int, str]]], int]:
@@ -130,7 +131,7 @@ def main() -> int:
             for kind in ("plain", "blocks", "squares"):  # the first layout that the step takes
                 words = words_of(row, folder, kind)
                 first = run(o.tool, words)
-                if first.returncode == 0:
+                if not any(error in first.stderr for error in REFUSED):
                     break
             if first.returncode:
                 return f"row {number}: {shlex.join(words)}: {first.stderr.strip()}"
