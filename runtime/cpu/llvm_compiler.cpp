@@ -17,10 +17,10 @@
 namespace stepfuse {
 namespace {
 
-// The emitter's code is nearly final. These passes keep the function's memory in registers and move
-// invariant code out of the loops.
+// The emitter's code is nearly final. These passes keep the function's memory in registers, remove values that loops
+// carry without using them, and move invariant code out of the loops.
 constexpr const char* kPasses =
-    "function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,"
+    "function(sroa,adce,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,"
     "loop-mssa(licm),simplifycfg,early-cse)";
 
 }  // namespace

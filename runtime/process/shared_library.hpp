@@ -20,14 +20,17 @@ class SharedLibrary {
   void find(Result (*&function)(Parameters...), const char* name, bool required = true) {
     void* found = handle_ != nullptr ? dlsym(handle_, name) : nullptr;
     function = reinterpret_cast<Result (*)(Parameters...)>(found);
-    Dl_info where{};
-    if (found != nullptr && dladdr(found, &where) != 0) path_ = where.dli_fname;
-    if (found == nullptr && required && problem_.empty()) problem_ = path_ + " has no " + name;
+    if (found != nullptr) inside_ = found;
+    if (found == nullptr && required && problem_.empty()) problem_ = path() + " has no " + name;
   }
   // Why the library could not be opened, or the first missing function; empty otherwise.
   const std::string& problem() const { return problem_; }
-  // Path of the loaded file, known once a function was found.
-  const std::string& path() const { return path_; }
+  // Path of the loaded file once a function was found; before that, the name it was opened by. The loader reads the
+  // whole symbol table for it, which takes a millisecond in libLLVM.
+  std::string path() const {
+    Dl_info where{};
+    return inside_ != nullptr && dladdr(inside_, &where) != 0 ? where.dli_fname : path_;
+  }
   void close() {
     if (handle_ != nullptr) dlclose(handle_);
     handle_ = nullptr;
@@ -37,6 +40,7 @@ class SharedLibrary {
   void* handle_;
   std::string path_;
   std::string problem_;
+  void* inside_ = nullptr;
 };
 
 }  // namespace stepfuse
