@@ -46,6 +46,7 @@ void add_tensors(stepfuse_layout* layout, PyObject* tensors) {
     tensor.offset = offset;
     tensor.full_elements = full_size;
     tensor.columns = columns;
+    tensor.present_by_gradient = 1;
     check(stepfuse_layout_add(layout, &tensor));
   });
 }

@@ -36,6 +36,12 @@ bool every_item(PyObject* state, Each&& each, Enter&& enter) {
   return true;
 }
 
+// A gradient without elements has no address, but null means that there is no gradient. Nothing is read there.
+void* address_for_step(void* gradient) {
+  static uint64_t no_elements = 0;
+  return gradient != nullptr ? gradient : &no_elements;
+}
+
 }  // namespace
 
 Walk::Walk(Tensors tensors)
@@ -119,7 +125,6 @@ void Walk::add(PyObject* param, int part, size_t slot, PyObject* like, PyObject*
       throw std::invalid_argument("a parameter without memory");
     }
     entry.lay = keep(view);
-    entry.empty = !entry.distributed && !view.has_elements() && gradient_of(entry).get() != Py_None;
     entry.device = tensors_.device(local.get());
     entry.followed = followed;
     if (followed) entry.version = version(entry, local.get());
@@ -235,7 +240,7 @@ Walk::Gradient Walk::read(const Entry& entry, void*& address) {
   bool single =
       std::all_of(view.sizes, view.sizes + view.dimensions, [](int64_t size) { return size == 1; });
   if (single && tensors_.is_negated(grad.get())) return Gradient::unusual;
-  address = view.address;
+  address = address_for_step(view.address);
   return Gradient::plain;
 }
 
@@ -345,9 +350,7 @@ Walk::Found Walk::scan(PyObject* dicts, PyObject* state, PyObject* choices, PyOb
       if (entry.part < 0) {
         changed = gradient != Gradient::none;
       } else {
-        if (moved(entry, local.get()) || (entry.empty && gradient == Gradient::none)) {
-          changed = true;
-        }
+        if (moved(entry, local.get())) changed = true;
         if (entry.followed) follow(entry, local.get());
         if (gradient == Gradient::unusual) unusual.push_back(index);
         parts_[static_cast<size_t>(entry.part)][entry.slot] = address;
@@ -375,7 +378,7 @@ bool Walk::any() const {
 
 void Walk::set(size_t index, void* gradient) {
   const Entry& entry = entries_.at(index);
-  parts_.at(static_cast<size_t>(entry.part))[entry.slot] = gradient;
+  parts_.at(static_cast<size_t>(entry.part))[entry.slot] = address_for_step(gradient);
 }
 
 int Walk::visit(visitproc visit, void* arg) const {

@@ -65,7 +65,6 @@ class Walk {
     int part = -1;
     size_t slot = 0;
     bool distributed = false;
-    bool empty = false;  // a plain tensor without elements that had a gradient when it was bound
     bool followed = false;
     bool written = false;
     int64_t version = 0;  // after the last step, if followed

@@ -23,7 +23,8 @@ TensorSpec c_api::tensor_of(const stepfuse_tensor* tensor) {
                   .full_elements = t.full_elements,
                   .columns = t.columns,
                   .counted = t.uncounted == 0,
-                  .updated = t.frozen == 0};
+                  .updated = t.frozen == 0,
+                  .present_by_gradient = t.present_by_gradient != 0};
   if (has_new_words(t)) {
     spec.counted = spec.counted && t.counted != 0;
     spec.updated = spec.updated && t.updated != 0;
@@ -89,7 +90,8 @@ stepfuse_status stepfuse_layout_tensor(const stepfuse_layout* layout, size_t ind
                   .id = t.id ? &*t.id : nullptr,
                   .columns = t.columns,
                   .counted = t.counted,
-                  .updated = t.updated},
+                  .updated = t.updated,
+                  .present_by_gradient = t.present_by_gradient},
                  "the stepfuse_tensor");
   });
 }

@@ -71,8 +71,9 @@ StepRecord capture(const Step::Impl& step, const Args& args) {
       bool absent = tables.dtype(t, b) == DType::absent;
       spec.dtypes[buffer.name] = absent ? buffer.dtypes.only() : tables.dtype(t, b);
     }
-    r.layout.add(std::move(spec));
     r.present.push_back((tables.tensors[t].flags & abi::kPresent) != 0 ? 1 : 0);
+    spec.present_by_gradient = r.present[t] == 0;
+    r.layout.add(std::move(spec));
   }
   DeviceMemory& memory = *step.backend->memory();
   for (size_t b = 0; b < r.program.buffers.size(); ++b) {
@@ -82,6 +83,7 @@ StepRecord capture(const Step::Impl& step, const Args& args) {
       bool absent = r.present[t] == 0 && r.program.buffers[b].name == r.gradient;
       if (p == nullptr || absent) continue;
       const TensorSpec& spec = r.layout.tensors()[t];
+      if (spec.elements == 0) continue;
       arrays[t].resize(r.program.buffers[b].count(spec.elements, spec.column_count()) *
                        size_of(tables.dtype(t, b)));
       memory.copy_to_host(arrays[t].data(), p, arrays[t].size(), {});

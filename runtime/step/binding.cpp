@@ -31,11 +31,12 @@ Binding::Binding(const Program& program, const Layout& layout, StepTables& table
   for (size_t t = 0; t < layout.size(); ++t) set_present(t);
 }
 
-// Marks a tensor as present in this step if it is not a duplicate and has a gradient. Empty tensors, and all
-// tensors of a step without gradients, are present, too.
+// Marks a tensor as present in this step if it is not a duplicate and has a gradient. All tensors of a step without
+// gradients are present, too, and tensors without elements, unless their gradient is to decide.
 void Binding::set_present(size_t tensor) {
-  bool present = gradient_ < 0 || tables_.tensors[tensor].size == 0 ||
-                 tables_.pointer(tensor, static_cast<size_t>(gradient_)) != nullptr;
+  bool always = tables_.tensors[tensor].size == 0 && !layout_.tensors()[tensor].present_by_gradient;
+  bool present =
+      gradient_ < 0 || always || tables_.pointer(tensor, static_cast<size_t>(gradient_)) != nullptr;
   uint32_t& flags = tables_.tensors[tensor].flags;
   flags &= ~static_cast<uint32_t>(abi::kPresent);
   if (present && duplicate_of_[tensor] == kNoDuplicate) flags |= abi::kPresent;

@@ -192,6 +192,7 @@ static void test_what_a_step_is_made_of(void) {
   tensor.offset = 16384;
   tensor.full_elements = 16400;
   tensor.columns = 41;
+  tensor.present_by_gradient = 1;
   tensor.storage = storage;
   tensor.storage_count = 1;
   OK(stepfuse_layout_add(layout, &tensor));
@@ -220,7 +221,7 @@ static void test_what_a_step_is_made_of(void) {
   OK(stepfuse_layout_tensor(copy, 1, &read));
   CHECK(strcmp(read.name, "late") == 0 && read.elements == 7 && read.group == 2);
   CHECK(read.offset == 16384 && read.full_elements == 16400 && read.columns == 41 && read.counted &&
-        read.updated && read.struct_size == sizeof read);
+        read.updated && read.present_by_gradient == 1 && read.struct_size == sizeof read);
   REQUIRE(read.storage_count == 1);
   CHECK(strcmp(read.storage[0].buffer, "grad") == 0 && read.storage[0].dtype == STEPFUSE_BF16);
   OK(stepfuse_layout_add(layout, &read));  // what was read can be added

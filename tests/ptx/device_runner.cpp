@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -289,9 +290,10 @@ ptx::Counters DeviceRunner::run(StepData& data, const DeviceRun& options) const 
   ptx::Counters total;
   uint64_t seed = options.seed;
   auto launch_one = [&](const std::string& name, const abi::DeviceContext& context) {
+    const ptx::Kernel* kernel = module->find(name);
+    if (kernel == nullptr) throw std::runtime_error("the module has no kernel " + name);
     auto counters = machine.launch(
-        *module->find(name),
-        {.grid = {options.blocks}, .block = {256}, .cooperative = options.cooperative},
+        *kernel, {.grid = {options.blocks}, .block = {256}, .cooperative = options.cooperative},
         std::as_bytes(std::span(&context, 1)),
         {.seed = seed++,
          .step_limit = options.step_limit,

@@ -132,6 +132,26 @@ def test_scales_and_averages_of_dtensors(world):
     run_each(world, averages, [(None,), (torch.bfloat16,)])
 
 
+def counts_of_unused(rank, world, pair):
+    mesh = init_device_mesh("cpu", (world,))
+    shown = []
+    for make in pair:
+        params = [nn.Parameter(distribute_tensor(torch.ones(rows, 2), mesh, [Shard(0)])) for rows in (6, 2, 0)]
+        optimizer = make(params, lr=0.1)
+        for unused in ((), (1, 2), (1,), (2,)):
+            for i, p in enumerate(params):
+                p.grad = None if i in unused else torch.ones_like(p)
+            optimizer.step()
+        shown.append([state["step"].item() for state in optimizer.state_dict()["state"].values()])
+    return shown
+
+
+@pytest.mark.parametrize("pair", [(AdamW, torch.optim.AdamW), (Adagrad, torch.optim.Adagrad)])
+def test_a_parameter_without_gradient_is_not_counted_by_ranks_with_an_empty_shard(pair):
+    for ours, its in good(run(3, counts_of_unused, pair)):
+        assert ours == its == [4, 2, 2]
+
+
 def save(rank, world, folder):
     model = sharded()
     optimizer = AdamW(model.parameters(), lr=0.01, max_norm=0.5)

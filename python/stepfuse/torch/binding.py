@@ -185,8 +185,7 @@ class Binding:
             except ValueError as error:
                 raise ValueError(f"param_groups[{g}]: {error}") from None
             for i, (p, name) in enumerate(zip(group["params"], names_of(group, g))):
-                # The library steps every tensor without elements, torch only those with a gradient.
-                is_unused = id(p) not in known and not state.get(p) or not is_distributed(p) and p.numel() == 0
+                is_unused = id(p) not in known and not state.get(p)
                 if p.grad is None and not self.optimizer._at_once and is_unused:
                     places.append((p, name, -1, 0))
                     continue

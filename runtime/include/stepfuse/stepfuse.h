@@ -293,8 +293,11 @@ typedef struct stepfuse_tensor {
   uint64_t columns;  ///< elements of a row; 0: the tensor is one row
   int32_t counted;   ///< 1: it counts in norm and finite check; 0 needs option tensor-flags
   int32_t updated;   ///< 1: a step updates it; 0 needs option tensor-flags
+  /// Without elements, 1: it is absent while its gradient is NULL, and present with any other address;
+  /// 0: it is present in each step. An absent tensor's steps are not counted.
+  int32_t present_by_gradient;
 } stepfuse_tensor;
-#define STEPFUSE_TENSOR {sizeof(stepfuse_tensor), NULL, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, 0, 1, 1}
+#define STEPFUSE_TENSOR {sizeof(stepfuse_tensor), NULL, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, 0, 1, 1, 0}
 
 /// Sets the defaults, as STEPFUSE_TENSOR does, in a variable that exists already.
 static inline void stepfuse_tensor_init(stepfuse_tensor* tensor) {

@@ -213,6 +213,9 @@ struct TensorSpec {
   /// updated. A duplicate of another rank's tensor is not counted.
   bool counted = true;
   bool updated = true;
+  /// For tensors without elements: true if such a tensor is absent while its gradient is null, and present with
+  /// any other address. By default it is present in each step. An absent tensor's steps are not counted.
+  bool present_by_gradient = false;
   /// Storage type per buffer name; needed only for buffers that the step declares with several types.
   std::map<std::string, DType> dtypes = {};
 
