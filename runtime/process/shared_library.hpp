@@ -25,8 +25,8 @@ class SharedLibrary {
   }
   // Why the library could not be opened, or the first missing function; empty otherwise.
   const std::string& problem() const { return problem_; }
-  // Path of the loaded file once a function was found; before that, the name it was opened by. The loader reads the
-  // whole symbol table for it, which takes a millisecond in libLLVM.
+  // Path of the loaded file once a function was found; before that, the name it was opened by. Call it once: the loader
+  // reads the library's whole symbol table to answer.
   std::string path() const {
     Dl_info where{};
     return inside_ != nullptr && dladdr(inside_, &where) != 0 ? where.dli_fname : path_;
@@ -40,7 +40,7 @@ class SharedLibrary {
   void* handle_;
   std::string path_;
   std::string problem_;
-  void* inside_ = nullptr;
+  void* inside_ = nullptr;  // a function of the library
 };
 
 }  // namespace stepfuse

@@ -72,7 +72,7 @@ StepRecord capture(const Step::Impl& step, const Args& args) {
       spec.dtypes[buffer.name] = absent ? buffer.dtypes.only() : tables.dtype(t, b);
     }
     r.present.push_back((tables.tensors[t].flags & abi::kPresent) != 0 ? 1 : 0);
-    spec.present_by_gradient = r.present[t] == 0;
+    spec.present_by_gradient = r.present[t] == 0;  // A replay gives an absent tensor no gradient.
     r.layout.add(std::move(spec));
   }
   DeviceMemory& memory = *step.backend->memory();

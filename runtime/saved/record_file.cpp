@@ -119,7 +119,7 @@ void load_layout(const TensorReader& file, StepRecord& r) {
     if (!id.empty()) spec.id = id[t].u32();
     spec.group = group[t].i32();
     r.present.push_back(present[t].b() ? 1 : 0);
-    spec.present_by_gradient = r.present[t] == 0;
+    spec.present_by_gradient = r.present[t] == 0;  // as in capture()
     bool seen = spec.elements == 0;
     for (size_t b = 0; b < r.buffers.size(); ++b) {
       const Buffer& buffer = r.program.buffers[b];

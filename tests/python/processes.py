@@ -32,7 +32,7 @@ class Died(Exception):
 
 
 def _main(rank, world, store, seconds, function, arguments, answer):
-    gc.freeze()  # the collector need not visit what the modules have made, nor copy its pages
+    gc.freeze()  # Garbage collection then skips the modules' objects; visiting them would copy their pages.
     torch.set_num_threads(1)
     try:
         dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world,
