@@ -87,16 +87,21 @@ inline Bits reduction_combine(Op op, DType t, Bits a, Bits b) {
 class PieceReducer {
  public:
   PieceReducer(Op op, DType t) : op_(op), dtype_(t) { reset(); }
-  void reset() { lanes_.fill(reduction_identity(op_, dtype_)); }
+  void reset() {
+    lanes_.fill(reduction_identity(op_, dtype_));
+    used_ = 0;
+  }
   // `i` is the element's position in its tensor; positions must ascend.
   void add(uint64_t i, Bits v) {
-    Bits& lane = lanes_[i % kLanes];
-    lane = reduction_combine(op_, dtype_, lane, v);
+    size_t l = i % kLanes;
+    lanes_[l] = reduction_combine(op_, dtype_, lanes_[l], v);
+    used_ = std::max(used_, l + 1);
   }
   Bits fold() const {
     auto lanes = lanes_;
     for (size_t d = kLanes / 2; d > 0; d /= 2) {
-      for (size_t l = 0; l < d; ++l) {
+      // The lanes from used_ on are identities, and remain so.
+      for (size_t l = 0; l < std::min(d, used_); ++l) {
         lanes[l] = reduction_combine(op_, dtype_, lanes[l], lanes[l + d]);
       }
     }
@@ -107,6 +112,7 @@ class PieceReducer {
   Op op_;
   DType dtype_;
   std::array<Bits, kLanes> lanes_;
+  size_t used_ = 0;  // the highest lane with a value, plus one
 };
 
 // Folds the first `n` values, at most one block, to one. Lane l + d is combined into lane l, for d from

@@ -269,6 +269,11 @@ Variant variant_of(const Program& program, const Point& point) {
   return make_variant(optimize(program, signatures), signatures, form_of(point));
 }
 
+double compile_cost(const Point& point) {
+  Variant variant = variant_of(program_of(point), point);
+  return static_cast<double>(emit_cuda(variant.plan, options_of(point)).size());
+}
+
 RecipeCase recipe_case(const Point& point, uint64_t seed) {
   Program program = program_of(point);
   TestLayout layout = layout_of(program, point, seed);

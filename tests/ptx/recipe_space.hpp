@@ -33,6 +33,8 @@ bool is_possible(const Point& point);
 
 // Throws Error{compile} for options that compiled steps do not support.
 Variant variant_of(const Program& program, const Point& point);
+// In proportion to the time that NVRTC takes for the point's kernel.
+double compile_cost(const Point& point);
 // Throws Error{usage} for options that the point's arch does not support.
 CudaOptions options_of(const Point& point);
 

@@ -24,6 +24,16 @@ struct Setting {
 };
 using Pair = std::pair<Setting, Setting>;  // the lower factor is first
 
+std::vector<Pair> pairs_of(const Row& row) {
+  std::vector<Pair> pairs;
+  for (size_t f = 0; f < row.size(); ++f) {
+    for (size_t g = f + 1; g < row.size(); ++g) {
+      pairs.push_back({{static_cast<int>(f), row[f]}, {static_cast<int>(g), row[g]}});
+    }
+  }
+  return pairs;
+}
+
 class Cover {
  public:
   Cover(const std::vector<Factor>& factors, const std::function<bool(const Row&)>& valid,
@@ -160,16 +170,6 @@ class Cover {
     return n;
   }
 
-  static std::vector<Pair> pairs_of(const Row& row) {
-    std::vector<Pair> pairs;
-    for (size_t f = 0; f < row.size(); ++f) {
-      for (size_t g = f + 1; g < row.size(); ++g) {
-        pairs.push_back({{static_cast<int>(f), row[f]}, {static_cast<int>(g), row[g]}});
-      }
-    }
-    return pairs;
-  }
-
   int close(const Row& row) {
     int n = 0;
     for (const Pair& pair : pairs_of(row)) n += static_cast<int>(open_.erase(pair));
@@ -220,16 +220,56 @@ std::vector<Row> rows_to_run(const CoveringSet& set) {
   return {set.rows.begin(), set.rows.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-std::vector<Row> rows_with_every_value(const CoveringSet& set) {
+std::vector<Row> cheap_rows(const CoveringSet& set, const std::function<double(const Row&)>& cost,
+                            double share) {
   if (is_long_run()) return set.rows;
-  std::set<std::pair<size_t, int>> seen;  // factor and value
-  std::vector<Row> rows;
+  struct Candidate {
+    const Row* row;
+    double cost;
+    std::vector<Pair> adds;
+  };
+  std::vector<Candidate> left;
+  std::set<Setting> unseen;
   for (const Row& row : set.rows) {
-    size_t before = seen.size();
-    for (size_t f = 0; f < row.size(); ++f) seen.emplace(f, row[f]);
-    if (seen.size() > before) rows.push_back(row);
+    left.push_back({&row, cost(row), pairs_of(row)});
+    for (const auto& [a, b] : left.back().adds) unseen.insert({a, b});
   }
-  return rows;
+  std::set<Pair> covered;
+  std::vector<Row> rows;
+  while (true) {
+    bool enough = static_cast<double>(covered.size()) >= share * set.covered;
+    if (enough && unseen.empty()) return rows;
+    auto gain = [&](const Candidate& c) {
+      if (!enough) return static_cast<double>(c.adds.size()) / c.cost;
+      std::set<Setting> news;
+      for (const auto& [a, b] : c.adds) {
+        for (Setting s : {a, b}) {
+          if (unseen.contains(s)) news.insert(s);
+        }
+      }
+      return static_cast<double>(news.size()) / c.cost;
+    };
+    auto best =
+        std::max_element(left.begin(), left.end(),
+                         [&](const Candidate& x, const Candidate& y) { return gain(x) < gain(y); });
+    rows.push_back(*best->row);
+    for (const Pair& pair : best->adds) {
+      covered.insert(pair);
+      unseen.erase(pair.first);
+      unseen.erase(pair.second);
+    }
+    left.erase(best);
+    for (Candidate& c : left)
+      std::erase_if(c.adds, [&](const Pair& pair) { return covered.contains(pair); });
+  }
+}
+
+size_t pairs_in(const std::vector<Row>& rows) {
+  std::set<Pair> pairs;
+  for (const Row& row : rows) {
+    for (const Pair& pair : pairs_of(row)) pairs.insert(pair);
+  }
+  return pairs.size();
 }
 
 std::vector<std::string> faults_of(size_t count, const std::function<std::string(size_t)>& check) {

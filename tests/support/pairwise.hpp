@@ -31,8 +31,11 @@ CoveringSet pairwise_covering_set(const std::vector<Factor>& factors,
 
 // The rows that a test runs: the usual ones, or in a long run all.
 std::vector<Row> rows_to_run(const CoveringSet& set);
-// Fewer, for tests whose pairs a different test covers: rows that together have every value, or in a long run all.
-std::vector<Row> rows_with_every_value(const CoveringSet& set);
+// Fewer, for tests that compile a kernel for each row: cheap rows that together have every value and this share of the
+// pairs, or in a long run all. `cost` is positive, in any unit.
+std::vector<Row> cheap_rows(const CoveringSet& set, const std::function<double(const Row&)>& cost,
+                            double share);
+size_t pairs_in(const std::vector<Row>& rows);  // number of pairs of values
 
 // Runs `check` for cases 0 … count - 1 on threads and returns its complaints and exceptions; ""
 // means no fault.
