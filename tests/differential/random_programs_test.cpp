@@ -54,12 +54,19 @@ std::string level_of(const Case& c) {
   return rng.chance(60) ? "host" : rng.pick(levels);
 }
 
+// The fused form and one other, or in a long run all of them.
+std::vector<Form> forms_of(const Case& c) {
+  if (is_long_run()) return {Form::fused, Form::split, Form::unfused};
+  return {Form::fused, Rng(c.seed, "form").chance(50) ? Form::split : Form::unfused};
+}
+
 Fault check_all(const Case& c, CpuCount* count = nullptr) {
   try {
     if (Fault f = check_text(c)) return f;
     if (Fault f = check_passes(c)) return f;
     if (llvm_status().available) {
-      if (Fault f = check_cpu(c, {.level = level_of(c), .count = count})) return f;
+      if (Fault f = check_cpu(c, {.level = level_of(c), .forms = forms_of(c), .count = count}))
+        return f;
     }
   } catch (const std::exception& e) {
     return fmt::format("exception: {}", e.what());

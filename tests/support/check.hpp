@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include <stepfuse/form.hpp>
 
 #include "tests/support/random_data.hpp"
 
@@ -38,9 +41,10 @@ struct CpuCount {
 };
 struct CpuCheckOptions {
   std::string level = "host";  // the processor level for compilation
+  std::vector<Form> forms = {Form::fused, Form::split, Form::unfused};
   CpuCount* count = nullptr;
 };
-// Compiled kernels of all three forms give the interpreter's bits, on one thread and on two.
+// Compiled kernels of these forms give the interpreter's bits, on one thread and on two.
 Fault check_cpu(const Case& c, const CpuCheckOptions& options = {});
 
 }  // namespace stepfuse::testing

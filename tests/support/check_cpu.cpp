@@ -19,7 +19,7 @@ Fault check_cpu(const Case& c, const CpuCheckOptions& options) {
   CpuCount nobody_asks;
   CpuCount& count = options.count != nullptr ? *options.count : nobody_asks;
   std::set<std::string> done;  // fused and split have one text
-  for (Form form : {Form::fused, Form::split, Form::unfused}) {
+  for (Form form : options.forms) {
     Variant variant = make_variant(program, c.layout.signatures, form);
     std::string text = emit_llvm(variant.plan, target);
     if (!done.insert(text).second) continue;

@@ -2,6 +2,9 @@
 #include "tests/support/kernel_runner.hpp"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include "compiler/llvm/emit.hpp"
 #include "compiler/passes/pass_manager.hpp"
@@ -22,6 +25,19 @@ std::vector<Signature> distinct_signatures(const StepData& data) {
   return result;
 }
 
+// Compiles each text once for a level: many tests run one kernel on different data.
+CpuObject compiled_once(const std::string& text, const std::string& level) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, std::string>, CpuObject> objects;
+  {
+    std::lock_guard lock(mutex);
+    if (auto at = objects.find({level, text}); at != objects.end()) return at->second;
+  }
+  CpuObject object = compile_cpu(text, cpu_target(level));
+  std::lock_guard lock(mutex);
+  return objects.try_emplace({level, text}, std::move(object)).first->second;
+}
+
 }  // namespace
 
 KernelRunner::KernelRunner(const Program& program, const StepData& data,
@@ -29,9 +45,8 @@ KernelRunner::KernelRunner(const Program& program, const StepData& data,
   std::vector<Signature> signatures = distinct_signatures(data);
   Program p = options.optimize ? optimize(program, signatures) : program;
   variant_ = make_variant(p, signatures, options.form);
-  CpuTarget target = cpu_target(options.level);
-  text_ = emit_llvm(variant_.plan, target);
-  object_ = compile_cpu(text_, target);
+  text_ = emit_llvm(variant_.plan, cpu_target(options.level));
+  object_ = compiled_once(text_, options.level);
   kernel_ = CpuKernel::load(object_.bytes, variant_.plan);
 }
 
