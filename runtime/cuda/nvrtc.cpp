@@ -51,16 +51,16 @@ const Front& front() {
 }
 
 // Destroys the program, however the compilation ends.
-class Program {
+class CompilerProgram {
  public:
-  Program(const NvrtcLibrary& nvrtc, const std::string& text, const std::string& name)
+  CompilerProgram(const NvrtcLibrary& nvrtc, const std::string& text, const std::string& name)
       : nvrtc_(nvrtc) {
     check(nvrtc_.nvrtcCreateProgram(&program_, text.c_str(), name.c_str(), 0, nullptr, nullptr),
           "nvrtcCreateProgram");
   }
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
-  ~Program() { nvrtc_.nvrtcDestroyProgram(&program_); }
+  CompilerProgram(const CompilerProgram&) = delete;
+  CompilerProgram& operator=(const CompilerProgram&) = delete;
+  ~CompilerProgram() { nvrtc_.nvrtcDestroyProgram(&program_); }
 
   int compile(const std::vector<std::string>& options) {
     std::vector<const char*> pointers;
@@ -143,7 +143,7 @@ CompiledCode nvrtc_compile(const CompileRequest& request) {
   require_arch(request.arch);
   check_kernel_size(request.text, "CUDA text");
   auto start = std::chrono::steady_clock::now();
-  Program program(nvrtc.library, std::string(request.text), request.name + ".cu");
+  CompilerProgram program(nvrtc.library, std::string(request.text), request.name + ".cu");
   std::vector<std::string> options = nvrtc_options(request.arch, request.kind);
   if (request.line_info) options.emplace_back("--generate-line-info");
   int result = program.compile(options);

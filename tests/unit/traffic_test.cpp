@@ -28,10 +28,11 @@ uint32_t bytes(const RecipeOptions& options, Form form = Form::fused) {
   return traffic_of(adamw(options, form), 0).bytes();
 }
 
-const RecipeOptions kWhole = {.loss_scale = LossScale::dynamic, .check = true, .clip = Clip::l2};
+const RecipeOptions kWholeStep = {
+    .loss_scale = LossScale::dynamic, .check = true, .clip = Clip::l2};
 
 RecipeOptions low_precision(DType grad) {
-  RecipeOptions o = kWhole;
+  RecipeOptions o = kWholeStep;
   o.grad = grad;
   o.master = true;
   return o;
@@ -48,9 +49,9 @@ ArrayTraffic array(const KernelPlan& plan, const PhaseTraffic& phase, std::strin
 }  // namespace
 
 TEST_CASE("f32 with scale, check and clip: 32 bytes fused and split, 48 unfused") {
-  CHECK(bytes(kWhole) == 32);
-  CHECK(bytes(kWhole, Form::split) == 32);
-  CHECK(bytes(kWhole, Form::unfused) == 48);
+  CHECK(bytes(kWholeStep) == 32);
+  CHECK(bytes(kWholeStep, Form::split) == 32);
+  CHECK(bytes(kWholeStep, Form::unfused) == 48);
 }
 
 TEST_CASE("16-bit gradients with master weights and a copy: 30 bytes") {
@@ -93,21 +94,21 @@ TEST_CASE("a transposed copy is one more read of the codes and one write of each
 TEST_CASE("without check and clip the gradient is read once: 28 bytes, no barrier") {
   CHECK(bytes({}) == 28);
   CHECK(barrier_count(adamw({}, Form::fused)) == 0);
-  CHECK(barrier_count(adamw(kWhole, Form::fused)) == 1);
-  CHECK(barrier_count(adamw(kWhole, Form::split)) == 0);
+  CHECK(barrier_count(adamw(kWholeStep, Form::fused)) == 1);
+  CHECK(barrier_count(adamw(kWholeStep, Form::split)) == 0);
   // Before the common fold of its tensors' norms, and before the update.
   CHECK(barrier_count(plan_of(make_recipe("lamb", {}), Form::fused)) == 2);
   CHECK(barrier_count(plan_of(make_recipe("lamb", {}), Form::split)) == 0);
 }
 
 TEST_CASE("bf16 moments, zeroed gradients and an average of the weights") {
-  RecipeOptions o = kWhole;
+  RecipeOptions o = kWholeStep;
   o.moments = DType::bf16;
   CHECK(bytes(o) == 24);
-  o = kWhole;
+  o = kWholeStep;
   o.zero_grad = true;
   CHECK(bytes(o) == 36);
-  o = kWhole;
+  o = kWholeStep;
   o.ema = true;
   CHECK(bytes(o) == 40);
 }
@@ -131,8 +132,8 @@ TEST_CASE("who moves what, by phase") {
 }
 
 TEST_CASE("a skipped step reads the gradient once, and zeroes it where that is asked for") {
-  CHECK(traffic_of(adamw(kWhole, Form::fused), 0).skipped_bytes() == 4);
-  RecipeOptions o = kWhole;
+  CHECK(traffic_of(adamw(kWholeStep, Form::fused), 0).skipped_bytes() == 4);
+  RecipeOptions o = kWholeStep;
   o.zero_grad = true;
   CHECK(traffic_of(adamw(o, Form::fused), 0).skipped_bytes() == 8);
 }
@@ -141,7 +142,7 @@ TEST_CASE("scratch arrays count as what they hold, and launches as kernels") {
   KernelPlan s = adamw(low_precision(DType::bf16), Form::unfused);
   Traffic t = traffic_of(s, 0);
   CHECK(launch_count(s) == 6);
-  CHECK(launch_count(adamw(kWhole, Form::fused)) == 1);
+  CHECK(launch_count(adamw(kWholeStep, Form::fused)) == 1);
   bool found = false;
   for (const ArrayTraffic& a : t.phases[0].arrays) {
     if (a.scratch < 0) continue;
@@ -153,7 +154,7 @@ TEST_CASE("scratch arrays count as what they hold, and launches as kernels") {
 }
 
 TEST_CASE("each signature has its own traffic") {
-  RecipeOptions o = kWhole;
+  RecipeOptions o = kWholeStep;
   o.grad = DTypeSet(DType::f16) | DType::f32;
   Program p = make_recipe("adamw", o);
   KernelPlan s = plan_of(p, Form::fused, signatures_of(p, {DType::f16, DType::f32}));

@@ -1,13 +1,11 @@
 // `stepfuse explain --json`. Knows the explanation and nlohmann-json.
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "tools/cli/explanation.hpp"
+#include "tools/cli/json.hpp"
 
 namespace stepfuse::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json arrays_json(const Program& program, const std::vector<ArrayTraffic>& arrays) {
   Json out = Json::array();

@@ -5,9 +5,9 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "runtime/tables/tables.hpp"
+#include "tools/cli/json.hpp"
 #include "tools/cli/line_process.hpp"
 #include "tools/workload/stream.hpp"
 
@@ -16,8 +16,6 @@ namespace stepfuse::cli {
 std::string_view torch_rival_text();  // generated from torch_rival.py
 
 namespace {
-
-using Json = nlohmann::json;
 
 struct Peer {
   std::string_view recipe, optimizer;
