@@ -28,7 +28,7 @@ if [[ -e $folder && ! -e $mark ]] && [[ -n $(ls -A "$folder") ]]; then
   exit 2
 fi
 log=$(mktemp) && trap 'rm -f "$log"' EXIT
-if ! { python3 -m venv --clear "$folder" && touch "$mark" && "$folder/bin/pip" install --quiet "${packages[@]}"; } >"$log" 2>&1; then
+if ! { python3 -m venv --clear "$folder" && touch "$mark" && "$folder/bin/pip" install --quiet --no-compile "${packages[@]}"; } >"$log" 2>&1; then
   rm -rf "$folder"
   echo "skipped: no JAX $version in $folder: $(grep . "$log" | tail -1)"
   exit 3

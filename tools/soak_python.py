@@ -127,7 +127,8 @@ def digest():
 
 def digests(count, **environment):
     env = {**os.environ, **environment}
-    env.pop("STEPFUSE_CACHE", None)
+    for name in ("STEPFUSE_CACHE", "STEPFUSE_CACHE_DIR"):
+        env.pop(name, None)
     started = [subprocess.Popen([sys.executable, __file__, "--only", "digest"], env=env, stdout=subprocess.PIPE, text=True)
                for _ in range(count)]
     found = {p.communicate(timeout=900)[0].split()[-1] for p in started}

@@ -16,13 +16,14 @@ mark=$folder/made_by_torch_env
 usable() {
   "$folder/bin/python" -c "import expecttest, numpy, pytest, safetensors, torch, xxhash; assert torch.__version__.split('+')[0] == '$version'" 2>/dev/null
 }
+# Without compiling each module to bytecode: Python compiles those that are imported, and most never are.
 install() {
   if [[ $# == 0 ]]; then
-    "$folder/bin/pip" install --quiet "torch==$version" expecttest numpy pytest safetensors tensorboard xxhash
+    "$folder/bin/pip" install --quiet --no-compile "torch==$version" expecttest numpy pytest safetensors tensorboard xxhash
   else
-    "$folder/bin/pip" install --quiet --no-deps "torch==$version" &&
-      "$folder/bin/pip" install --quiet expecttest filelock fsspec jinja2 networkx "numpy<2.3" pytest safetensors \
-        setuptools sympy typing_extensions xxhash &&
+    "$folder/bin/pip" install --quiet --no-compile --no-deps "torch==$version" &&
+      "$folder/bin/pip" install --quiet --no-compile expecttest filelock fsspec jinja2 networkx "numpy<2.3" pytest \
+        safetensors setuptools sympy typing_extensions xxhash &&
       { usable || "$folder/bin/python" tools/torch_without_cuda.py; }
   fi
 }

@@ -154,8 +154,8 @@ TEST_CASE(
   CoveringSet set = kept_covering_set(
       "cuda_recipes", factors, [&](const Row& row) { return is_possible(point_of(factors, row)); },
       5);
-  // ptx.recipe_kernels executes kernels for pairs of options, but not on a real GPU.
   auto cost = [&](const Row& row) { return compile_cost(point_of(factors, row)); };
+  // ptx.recipe_kernels executes kernels for more pairs of options, but not on a real GPU.
   std::vector<Row> rows = on_real_gpu() ? rows_to_run(set) : cheap_rows(set, cost, 0.5);
   CHECK(rows.size() > 20);
   Layouts layouts;

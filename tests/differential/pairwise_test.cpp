@@ -1,7 +1,7 @@
 // Covering sets of options. Knows only std.
+#include <algorithm>
 #include <set>
 #include <stdexcept>
-#include <tuple>
 
 #include <doctest/doctest.h>
 
@@ -18,16 +18,6 @@ const std::vector<Factor> kFactors = {{"a", {"0", "1", "2", "3", "4", "5"}},
 
 bool is_valid(const Row& row) { return row[2] == 0 || row[3] != 2; }
 
-size_t pairs_of(const std::vector<Row>& rows) {
-  std::set<std::tuple<size_t, int, size_t, int>> pairs;
-  for (const Row& row : rows) {
-    for (size_t f = 0; f < row.size(); ++f) {
-      for (size_t g = f + 1; g < row.size(); ++g) pairs.insert({f, row[f], g, row[g]});
-    }
-  }
-  return pairs.size();
-}
-
 }  // namespace
 
 TEST_CASE("a covering set has every pair that may be, and its usual rows most of them") {
@@ -35,18 +25,35 @@ TEST_CASE("a covering set has every pair that may be, and its usual rows most of
   for (const Row& row : set.rows) CHECK(is_valid(row));
   size_t all = 6 * 5 + 6 * 2 + 6 * 3 + 5 * 2 + 5 * 3 + 2 * 3 - 1;
   CHECK(set.contradictions == std::vector<std::string>{"c=1 d=2"});
-  CHECK(pairs_of(set.rows) == all);
+  CHECK(pairs_in(set.rows) == all);
   CHECK(set.covered == static_cast<int>(all));
   CHECK(set.rows.size() < 6 * 5 + 6);
 
   std::vector<Row> usual(set.rows.begin(), set.rows.begin() + static_cast<int>(set.usual));
   CHECK(usual.size() < set.rows.size());
-  CHECK(10 * pairs_of(usual) >= 9 * all);
+  CHECK(10 * pairs_in(usual) >= 9 * all);
   for (size_t f = 0; f < kFactors.size(); ++f) {
     std::set<int> values;
     for (const Row& row : usual) values.insert(row[f]);
     CHECK(values.size() == kFactors[f].values.size());
   }
+}
+
+TEST_CASE(
+    "cheap rows have every value and the share of pairs, and leave dear rows out where they can") {
+  CoveringSet set = pairwise_covering_set(kFactors, is_valid, 1);
+  auto is_dear = [](const Row& row) { return row[0] == 3; };
+  std::vector<Row> rows =
+      cheap_rows(set, [&](const Row& row) { return is_dear(row) ? 100.0 : 1.0; }, 0.5);
+  for (size_t f = 0; f < kFactors.size(); ++f) {
+    std::set<int> values;
+    for (const Row& row : rows) values.insert(row[f]);
+    CHECK(values.size() == kFactors[f].values.size());
+  }
+  CHECK(2 * pairs_in(rows) >= static_cast<size_t>(set.covered));
+  CHECK(std::count_if(rows.begin(), rows.end(), is_dear) == 1);
+  CHECK(pairs_in(cheap_rows(
+            set, [](const Row&) { return 1.0; }, 1)) == static_cast<size_t>(set.covered));
 }
 
 TEST_CASE(
