@@ -1,5 +1,5 @@
-# Unity builds: each unit includes up to 24 sources of a target. Smaller units would compile more often what headers
-# define: of the command line tool, two sources take 14 s at once and eight take 19 s.
+# Unity builds: each unit includes up to 24 sources of a target. Smaller units would compile the headers more often:
+# two sources of the command line tool take 14 s together, and eight take 19 s.
 #
 # Sources use the same names for functions and types in unnamed namespaces. So two sources that declare one name go
 # into different units. Names are read from lines that begin a declaration in column 0, as clang-format writes them.

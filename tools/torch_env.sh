@@ -16,7 +16,7 @@ mark=$folder/made_by_torch_env
 usable() {
   "$folder/bin/python" -c "import expecttest, numpy, pytest, safetensors, torch, xxhash; assert torch.__version__.split('+')[0] == '$version'" 2>/dev/null
 }
-# Without compiling each module to bytecode: Python compiles those that are imported, and most never are.
+# --no-compile: Python compiles the modules that it imports, and most are never imported.
 install() {
   if [[ $# == 0 ]]; then
     "$folder/bin/pip" install --quiet --no-compile "torch==$version" expecttest numpy pytest safetensors tensorboard xxhash

@@ -19,6 +19,7 @@
 #include "tests/support/covering_file.hpp"
 #include "tests/support/recipe_options.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "tests/support/signatures.hpp"
 #include "tools/workload/layout_file.hpp"
 
 #ifdef STEPFUSE_CLI_BINARY
@@ -71,17 +72,8 @@ std::vector<Factor> all_factors() {
   return factors;
 }
 
-std::vector<Signature> signatures_of(const Program& program) {
-  std::vector<Signature> signatures = {{}};
-  for (const Buffer& b : program.buffers) {
-    DType first = b.dtypes.contains(DType::f32) ? DType::f32 : b.dtypes.only();
-    signatures[0].push_back(first);
-  }
-  return signatures;
-}
-
 Variant variant_of(const Program& program, Form form) {
-  std::vector<Signature> signatures = signatures_of(program);
+  std::vector<Signature> signatures = {signature_of(program)};
   return make_variant(optimize(program, signatures), signatures, form);
 }
 

@@ -240,14 +240,13 @@ std::vector<Row> cheap_rows(const CoveringSet& set, const std::function<double(c
     bool enough = static_cast<double>(covered.size()) >= share * set.covered;
     if (enough && unseen.empty()) return rows;
     auto gain = [&](const Candidate& c) {
-      if (!enough) return static_cast<double>(c.adds.size()) / c.cost;
-      std::set<Setting> news;
-      for (const auto& [a, b] : c.adds) {
-        for (Setting s : {a, b}) {
-          if (unseen.contains(s)) news.insert(s);
-        }
+      size_t found = c.adds.size();
+      if (enough) {
+        found = 0;
+        for (size_t f = 0; f < c.row->size(); ++f)
+          found += unseen.count({static_cast<int>(f), (*c.row)[f]});
       }
-      return static_cast<double>(news.size()) / c.cost;
+      return static_cast<double>(found) / c.cost;
     };
     auto best =
         std::max_element(left.begin(), left.end(),

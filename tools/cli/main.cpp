@@ -129,7 +129,7 @@ constexpr Verb kVerbs[] = {
 };
 
 // Adds the verb that the command line begins with, or all verbs if it begins with none or with `man`, which describes
-// them all. Eight verbs take the options of all recipes, and adding these to each is most of what starting would cost.
+// them all. Eight verbs have the options of all recipes, which take time to add.
 void add_verbs(CLI::App& app, Action& action, std::string_view first) {
   auto is_first = [&](const Verb& verb) { return verb.name == first; };
   bool all = first == "man" || std::ranges::none_of(kVerbs, is_first);
