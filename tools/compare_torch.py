@@ -70,8 +70,8 @@ class Contestant:
                "TRITON_CACHE_DIR": f"{caches}/triton", "JAX_COMPILATION_CACHE_DIR": f"{caches}/jax",
                "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
                "PYTHONPATH": os.pathsep.join(filter(None, (str(PYTHON), os.environ.get("PYTHONPATH"))))}
-        for name in ("STEPFUSE_CACHE", "STEPFUSE_CACHE_DIR"):
-            env.pop(name, None)
+        for setting in ("STEPFUSE_CACHE", "STEPFUSE_CACHE_DIR"):
+            env.pop(setting, None)
         self.process = subprocess.Popen([sys.executable, str(WORKER), name, str(threads), device],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
         hello = self.ask(json.dumps(sizes), limit)
