@@ -148,17 +148,24 @@ def tables():
             "Optimizers": ("optimizer", optimizers)}
 
 
+def cells():
+    """Each (title, row, column) that is tried, and the arguments of try_one."""
+    for title, (_, rows) in tables().items():
+        for row, columns in rows.items():
+            yield from (((title, row, column), cell) for column, cell in columns.items() if cell is not None)
+
+
 def work(rank, folder):
     dist.init_process_group("gloo", store=dist.FileStore(f"{folder}/store", WORLD), rank=rank, world_size=WORLD)
     torch.set_num_threads(1)
     found = {}
-    for title, (_, rows) in tables().items():
-        for row, cells in rows.items():
-            for column, cell in cells.items():
-                found[title, row, column] = None if cell is None else try_one(*cell)
-                dist.barrier()
-    if rank == 0:
-        torch.save(found, f"{folder}/found")
+    for index, (key, cell) in enumerate(cells()):
+        together = cell[-1] != ""
+        if together or index % WORLD == rank:  # the ranks share out what one process tries
+            found[key] = try_one(*cell)
+        if together:
+            dist.barrier()
+    torch.save(found, f"{folder}/found{rank}")
     dist.destroy_process_group()
 
 
@@ -180,7 +187,7 @@ def page(found):
         for row in rows:
             cells = []
             for column in columns:
-                result = found[title, row, column]
+                result = found.get((title, row, column))
                 if result is None:
                     cells.append("–")
                 elif result == "yes":
@@ -206,7 +213,8 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         processes.spawn(work, (folder,), nprocs=WORLD)
-        text = page(torch.load(f"{folder}/found"))
+        found = [torch.load(f"{folder}/found{rank}") for rank in range(WORLD)]
+    text = page({**found[1], **found[0]})  # where all ranks have an answer, rank 0's
     if not arguments.check:
         PAGE.write_text(text, encoding="utf-8")
     elif tables_of(PAGE.read_text(encoding="utf-8")) != tables_of(text):

@@ -84,7 +84,7 @@ run_tests() {  # run_tests DIR CTEST_OPTION...
   local folder=$1
   shift
   # The summary counts test cases from what the tests print, so none of it may be cut.
-  ctest --test-dir "$folder" --output-on-failure --output-junit tests.xml --timeout 1800 \
+  ctest --test-dir "$folder" --output-on-failure --output-junit tests.xml --timeout 3600 \
     --parallel "$(nproc)" --test-output-size-passed 10000000 --test-output-size-failed 10000000 \
     "${excluded[@]}" "$@"
   checks+=(--ctest "$folder" "$folder/tests.xml")

@@ -21,7 +21,7 @@ ENV = {}  # what `stepfuse env` says of this machine
 def call(*words, text=None, environment=None, folder=None):
     """The finished process; its output is bytes where it is no text."""
     done = subprocess.run([BINARY, *map(str, words)], input=text and text.encode(), capture_output=True, cwd=folder,
-                          env={**ENVIRONMENT, **(environment or {})}, timeout=300, check=False)
+                          env={**ENVIRONMENT, **(environment or {})}, timeout=1500, check=False)
     done.err = done.stderr.decode()
     return done
 

@@ -18,7 +18,7 @@ class Output(Case):
         """Runs `stepfuse WORDS` under a shell's redirections."""
         line = f'"$0" "$@" {command}'
         return subprocess.run(["bash", "-c", line, BINARY, *map(str, words)], capture_output=True,
-                              env=ENVIRONMENT, timeout=120, check=False)
+                              env=ENVIRONMENT, timeout=1500, check=False)
 
     def test_lost_output_is_an_error(self):
         good = self.file("good.sf", GOOD)
@@ -69,7 +69,7 @@ class Failures(Case):
         def limit():
             resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
         return subprocess.run([BINARY, *map(str, words)], input=text, capture_output=True, env=ENVIRONMENT,
-                              preexec_fn=limit, timeout=300, check=False)
+                              preexec_fn=limit, timeout=1500, check=False)
 
     def test_out_of_memory(self):
         if b"AddressSanitizer" in subprocess.run([BINARY, "--help"], env={**ENVIRONMENT, "ASAN_OPTIONS": "help=1"},

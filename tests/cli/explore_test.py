@@ -63,7 +63,7 @@ class Explore(Case):
 
     def dom(self, file, address, size="1360,800"):
         call = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={size}", "--dump-dom", f"file://{file}#{address}"]
-        return subprocess.run(call, capture_output=True, text=True, timeout=120, check=True).stdout
+        return subprocess.run(call, capture_output=True, text=True, timeout=1500, check=True).stdout
 
     @unittest.skipUnless(BROWSER, "no Chromium here")
     def test_the_address_has_the_line_and_the_stages(self):

@@ -19,7 +19,7 @@ def on_full_disk(*words):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
-    return subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, env=ENVIRONMENT, timeout=300,
+    return subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, env=ENVIRONMENT, timeout=1500,
                           check=False, preexec_fn=limit)
 
 

@@ -62,7 +62,7 @@ class Pages(Case):
             if not tool.exists():
                 tool.symlink_to(BINARY)
         environment = {**ENVIRONMENT, "PATH": f"{folder}:{ENVIRONMENT['PATH']}"}
-        done = subprocess.run(["bash", "-euc", command], cwd=folder, capture_output=True, text=True, env=environment, timeout=300, check=False)
+        done = subprocess.run(["bash", "-euc", command], cwd=folder, capture_output=True, text=True, env=environment, timeout=1500, check=False)
         self.assertEqual((done.returncode, done.stderr if "error" in done.stderr else ""), (0, ""), command + done.stderr)
 
     def test_every_command_of_the_tool_runs(self):

@@ -11,7 +11,7 @@ BUFFERS = ["--buffer", "u32:128=index", "--buffer", "u32:2"]
 
 
 def run(*words):
-    return subprocess.run([BINARY, *words], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    return subprocess.run([BINARY, *words], cwd=ROOT, capture_output=True, text=True, timeout=1500)
 
 
 class PtxMachine(unittest.TestCase):

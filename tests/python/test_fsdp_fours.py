@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.distributed.checkpoint as dcp
 from copied import bits
-from processes import SECONDS, good, run
+from processes import good, run
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -224,7 +224,7 @@ def on_one(world):
 def test_ranks_have_one_processs_copies():
     with tempfile.TemporaryDirectory() as folder:
         for world in (2, 3):
-            ranks = good(run(world, on_ranks, folder, seconds=SECONDS, patience=4 * SECONDS))  # they compile many kernels
+            ranks = good(run(world, on_ranks, folder))
             for at, (alone, *parts) in enumerate(zip(on_one(world), *ranks, strict=True)):
                 for index, (whole, *each) in enumerate(zip(alone, *parts, strict=True)):
                     for name, expected, *mine in zip(("weights", "codes", "scales"), whole, *each):

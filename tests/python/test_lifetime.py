@@ -89,7 +89,7 @@ at_exit.argtypes = [ctypes.c_void_p] * 3
 at_exit(deleter, managed, None)
 print("made")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=1500)
     assert (done.returncode, done.stdout) == (0, "made\n"), done.stderr
 
 

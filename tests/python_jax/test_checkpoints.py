@@ -104,7 +104,7 @@ def test_into_pytorch_and_back(tmp_path):
     grads = make_arrays(4)
     p, g = jax.tree.leaves(params), jax.tree.leaves(grads)
     np.savez(data, count=len(p), **{f"p{i}": x for i, x in enumerate(p)}, **{f"g{i}": x for i, x in enumerate(g)})
-    subprocess.run([python, "-c", IN_TORCH, str(TOOLS), data, run, back], check=True, timeout=300)
+    subprocess.run([python, "-c", IN_TORCH, str(TOOLS), data, run, back], check=True, timeout=1500)
     params, state = jax.jit(tx.step)(params, state, grads)
     there = np.load(data)
     for i, leaf in enumerate(jax.tree.leaves(params)):

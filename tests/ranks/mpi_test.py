@@ -17,7 +17,7 @@ if "Open MPI" in subprocess.run([MPIRUN, "--version"], capture_output=True, text
 
 def run(ranks, *arguments):
     command = [MPIRUN, *OPTIONS, "-n", str(ranks), RANKS, "--steps", "12", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=1500)
 
 
 class Ranks(unittest.TestCase):

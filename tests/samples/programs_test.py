@@ -18,7 +18,7 @@ BIN = pathlib.Path(sys.argv[2])
 
 
 def run(*command):
-    return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300)
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=1500)
 
 
 def without_llvm():
@@ -138,7 +138,7 @@ class Pages(unittest.TestCase):
             for name, language in (("main.cpp", "cpp"), ("CMakeLists.txt", "cmake")):
                 pathlib.Path(folder, name).write_text(self.blocks("tutorial_cpp.md", language)[0], encoding="utf-8")
             command = self.blocks("tutorial_cpp.md", "sh")[0].replace("/path/to/stepfuse/build", str(self.BUILD.resolve()))
-            done = subprocess.run(["bash", "-euc", command], cwd=folder, capture_output=True, text=True, timeout=600)
+            done = subprocess.run(["bash", "-euc", command], cwd=folder, capture_output=True, text=True, timeout=1500)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for value in re.search(r"weight (\S+), bias (\S+)", done.stdout).groups():
             self.assertLess(abs(float(value)), 0.1, done.stdout)
