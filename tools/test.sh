@@ -127,6 +127,9 @@ if ! bash tools/setup.sh --for=test; then
   exit 1
 fi
 checks+=(--part set-up $((SECONDS - started)))
+# Python keeps what it compiles, even where the system tells it not to: otherwise each process that imports PyTorch
+# compiles a thousand modules first, in two to six seconds.
+export PYTHONDONTWRITEBYTECODE="" PYTHONPYCACHEPREFIX=$PWD/build/pycache
 [[ -d build/nvrtc ]] && export STEPFUSE_NVRTC_DIR=$PWD/build/nvrtc  # for the other build folders too
 command -v ccache >/dev/null && export CMAKE_CXX_COMPILER_LAUNCHER=ccache
 

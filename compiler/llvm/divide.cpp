@@ -8,7 +8,6 @@
 // integer below 2^24. The correction's error is at most D/2^48 times the error of q, which next to a
 // midpoint is half a unit. If q is more than one unit off, x/d is next to a float. All of this requires
 // that nothing underflows, overflows or is NaN; other vectors use the divide instruction.
-// of that is where nothing underflows, overflows or is not a number; other vectors go to the divider.
 #include <algorithm>
 #include <array>
 #include <limits>

@@ -10,9 +10,9 @@
 namespace stepfuse {
 
 CpuObject compile_or_keep(const Variant& variant, const std::string& text, const CpuTarget& target,
-                          const std::string& level) {
+                          const std::string& level, CpuCode code) {
   try {
-    return compile_cpu(text, target);
+    return compile_cpu(text, target, code);
   } catch (const Error& e) {
     if (e.kind() != ErrorKind::compile) throw;
     std::string command = fmt::format("run --steps=0 --backend=cpu --cpu-level={}", level);

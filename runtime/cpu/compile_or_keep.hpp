@@ -12,6 +12,6 @@ namespace stepfuse {
 // `level` is the target's name. Throws what compile_cpu() throws. An Error{compile} names the kept files
 // (.sf, .ll, a layout) and the command that replays them.
 CpuObject compile_or_keep(const Variant& variant, const std::string& text, const CpuTarget& target,
-                          const std::string& level);
+                          const std::string& level, CpuCode code = CpuCode::optimized);
 
 }  // namespace stepfuse

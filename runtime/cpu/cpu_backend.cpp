@@ -36,11 +36,12 @@ class CpuBackend final : public Backend {
       throw Error(ErrorKind::device, llvm_status().problem + problem);
     }
     CpuTarget target = level_ == "host" && !llvm.version.empty() ? llvm.host : cpu_target(level_);
+    CpuCode code = cpu_code_from_environment();
     std::string key = variant_key(
         variant, fmt::format("cpu {} {} {} bits, LLVM {}, {}", target.cpu, target.features,
-                             target.vector_bits, llvm.version, llvm_passes()));
+                             target.vector_bits, llvm.version, llvm_passes(code)));
     kernel_ = cpu_variants().get(
-        key, [&] { return make_kernel(variant, target, level_, key, report); },
+        key, [&] { return make_kernel(variant, target, level_, code, key, report); },
         &report.from_memory_cache);
     report.key = std::move(key);
   }
@@ -100,7 +101,7 @@ class CpuBackend final : public Backend {
 
   static std::shared_ptr<const CpuKernel> make_kernel(const Variant& variant,
                                                       const CpuTarget& target,
-                                                      const std::string& level,
+                                                      const std::string& level, CpuCode code,
                                                       const std::string& key,
                                                       CompileReport& report) {
     using Clock = std::chrono::steady_clock;
@@ -118,7 +119,7 @@ class CpuBackend final : public Backend {
         DiskCache::process().remove(entry);
       }
     }
-    CpuObject object = compile_or_keep(variant, text, target, level);
+    CpuObject object = compile_or_keep(variant, text, target, level, code);
     report.parse_ms = object.times.parse_ms;
     report.optimize_ms = object.times.passes_ms;
     report.codegen_ms = object.times.codegen_ms;

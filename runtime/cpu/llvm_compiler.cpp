@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 
 #include <fmt/format.h>
@@ -22,10 +23,22 @@ namespace {
 constexpr const char* kPasses =
     "function(sroa,adce,early-cse,simplifycfg,instcombine<no-verify-fixpoint>,"
     "loop-mssa(licm),simplifycfg,early-cse)";
+constexpr const char* kQuickPasses = "function(mem2reg)";
 
 }  // namespace
 
-std::string_view llvm_passes() { return kPasses; }
+std::string_view llvm_passes(CpuCode code) {
+  return code == CpuCode::quick ? kQuickPasses : kPasses;
+}
+
+CpuCode cpu_code_from_environment() {
+  const char* wanted = std::getenv("STEPFUSE_CPU_CODE");
+  std::string_view text = wanted != nullptr ? wanted : "";
+  if (text.empty() || text == "optimized") return CpuCode::optimized;
+  if (text == "quick") return CpuCode::quick;
+  throw Error(ErrorKind::usage, fmt::format("STEPFUSE_CPU_CODE={} is neither optimized nor quick",
+                                            text.substr(0, 40)));
+}
 
 #if STEPFUSE_HAVE_LLVM
 namespace {
@@ -73,12 +86,14 @@ size_t largest_block(std::string_view text) {
 
 class Compilation {
  public:
-  Compilation(const std::string& text, const CpuTarget& target)
-      : l_(llvm_library()), context_(owned(l_.LLVMContextCreate(), l_.LLVMContextDispose)) {
+  Compilation(const std::string& text, const CpuTarget& target, CpuCode code)
+      : l_(llvm_library()),
+        context_(owned(l_.LLVMContextCreate(), l_.LLVMContextDispose)),
+        passes_(llvm_passes(code)) {
     Clock::time_point start = Clock::now();
     parse(text);
-    make_machine(target, largest_block(text) > kMostScheduled ? LLVMCodeGenLevelNone
-                                                              : LLVMCodeGenLevelDefault);
+    bool quick = code == CpuCode::quick || largest_block(text) > kMostScheduled;
+    make_machine(target, quick ? LLVMCodeGenLevelNone : LLVMCodeGenLevelDefault);
     times_.parse_ms = ms_since(start);
   }
 
@@ -88,7 +103,8 @@ class Compilation {
     l_.LLVMPassBuilderOptionsSetLoopVectorization(options.get(), 0);
     l_.LLVMPassBuilderOptionsSetSLPVectorization(options.get(), 0);
     l_.LLVMPassBuilderOptionsSetLoopUnrolling(options.get(), 0);
-    LLVMErrorRef error = l_.LLVMRunPasses(module_.get(), kPasses, machine_.get(), options.get());
+    LLVMErrorRef error =
+        l_.LLVMRunPasses(module_.get(), passes_.data(), machine_.get(), options.get());
     if (error != nullptr) fail("could not optimize the kernel", take(l_, error));
     times_.passes_ms = ms_since(start);
 
@@ -144,6 +160,7 @@ class Compilation {
 
   const LlvmLibrary& l_;
   Owned<LLVMOpaqueContext> context_;
+  std::string_view passes_;  // ends in a zero
   Owned<LLVMOpaqueModule> module_{nullptr, nullptr};
   Owned<LLVMOpaqueTargetMachine> machine_{nullptr, nullptr};
   CompileTimes times_;
@@ -151,9 +168,9 @@ class Compilation {
 
 }  // namespace
 
-CpuObject compile_cpu(const std::string& text, const CpuTarget& target) {
+CpuObject compile_cpu(const std::string& text, const CpuTarget& target, CpuCode code) {
   check_kernel_size(text, "LLVM IR");
-  return Compilation(text, target).run();
+  return Compilation(text, target, code).run();
 }
 
 struct LlvmModule::Jit {
@@ -193,7 +210,7 @@ void* LlvmModule::symbol(const std::string& name) const {
 
 #else
 
-CpuObject compile_cpu(const std::string&, const CpuTarget&) {
+CpuObject compile_cpu(const std::string&, const CpuTarget&, CpuCode) {
   throw Error(ErrorKind::device, llvm_status().problem);
 }
 

@@ -19,8 +19,15 @@ struct LlvmStatus {
 };
 const LlvmStatus& llvm_status();
 
-// The passes that compile_cpu() runs, in LLVM's notation. An object depends on them.
-std::string_view llvm_passes();
+// How compile_cpu() generates code. Quick code compiles in about half the time and takes up to twice as long to run,
+// with bit-identical results. It suits programs that compile many kernels and run each a few times, such as tests.
+enum class CpuCode { optimized, quick };
+
+// Reads STEPFUSE_CPU_CODE=optimized|quick; the default is optimized. Throws Error{usage} for other values.
+CpuCode cpu_code_from_environment();
+
+// The passes that compile_cpu() runs, in LLVM's notation. They differ for each CpuCode, and an object depends on them.
+std::string_view llvm_passes(CpuCode code);
 
 // Returns the processor that this process runs on; throws Error{device} without LLVM.
 CpuTarget host_cpu_target();
@@ -49,6 +56,7 @@ struct CpuObject {
 
 // Thread-safe. Throws Error{compile} with LLVM's message and the line of `text` that it concerns, and
 // Error{device} without LLVM.
-CpuObject compile_cpu(const std::string& text, const CpuTarget& target);
+CpuObject compile_cpu(const std::string& text, const CpuTarget& target,
+                      CpuCode code = CpuCode::optimized);
 
 }  // namespace stepfuse

@@ -151,7 +151,8 @@ std::vector<CCompiler> c_compilers() {
     }
     found.push_back({name, command + " " + flags, emulator});
   };
-  add("gcc", "gcc", "");
+  // The code ends at undefined behaviour, such as an index beyond an array.
+  add("gcc", "gcc -fsanitize=undefined -fsanitize-undefined-trap-on-error", "");
   add("clang", "clang-19", "");
   add("gcc for AArch64", "aarch64-linux-gnu-gcc -static", "qemu-aarch64");
   return found;

@@ -26,6 +26,19 @@ class Cache(Case):
         self.fails(3, "the kernel cache is off", "cache", "list")
         self.fails(2, "is not one of path, list, show, clear", "cache", "burn")
 
+    def test_quick_code_is_cached_separately(self):
+        self.need("llvm")
+        with tempfile.TemporaryDirectory() as folder:
+            where = {"STEPFUSE_CACHE": "", "STEPFUSE_CACHE_DIR": folder}
+            reports = {}
+            for code in ("quick", "optimized", "quick", ""):
+                words = ["run", *WHOLE, "--params=1000", "--json", "--digest"]
+                report = json.loads(self.ok(*words, environment={**where, "STEPFUSE_CPU_CODE": code}))
+                reports.setdefault(report["digest"], []).append(report["from_disk_cache"])
+            self.assertEqual(list(reports.values()), [[False, False, True, True]])
+            self.fails(2, ["STEPFUSE_CPU_CODE=fast is neither optimized nor quick"], "run", "sgd", "--params=10",
+                       environment={**where, "STEPFUSE_CPU_CODE": "fast"})
+
     def warm_start(self, backend, library, environment):
         """Runs a step in several processes; the first one compiles, the others do not load the compiler."""
         with tempfile.TemporaryDirectory() as folder:

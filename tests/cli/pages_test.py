@@ -28,6 +28,7 @@ ELSEWHERE = (
     (r"build/bin/ptx_machine samples/ptx/block_sum_racy\.ptx", "tests/ptx_machine/cli_test.py"),
     (r"LD_LIBRARY_PATH=build/fake_driver build/bin/stepfuse", "tests/cli/machine_test.py"),
     (r"STEPFUSE_(FORM|RECORD|PERF_MAP|KERNELS)=\S+ (perf record )?\./(your_)?trainer", "tests/cli/replay_test.py"),
+    (r"STEPFUSE_CPU_CODE=quick \./your_trainer", "tests/cli/cache_test.py"),
     (r"stepfuse replay ~/bad/", "tests/cli/replay_test.py"),
     (r"python3 -c \"import json, torch", "tests/python/test_pages.py"),
     (r"PYTHONPATH=build/python build/jax/bin/python tests/python_jax/run\.py", "tests/python_jax/run.py"),

@@ -54,6 +54,11 @@ std::string level_of(const Case& c) {
   return rng.chance(60) ? "host" : rng.pick(levels);
 }
 
+// Quick code for half of the programs, unless the run is long.
+CpuCode code_of(const Case& c) {
+  return !is_long_run() && Rng(c.seed, "code").chance(50) ? CpuCode::quick : CpuCode::optimized;
+}
+
 // The fused form and one other, or in a long run all of them.
 std::vector<Form> forms_of(const Case& c) {
   if (is_long_run()) return {Form::fused, Form::split, Form::unfused};
@@ -65,8 +70,9 @@ Fault check_all(const Case& c, CpuCount* count = nullptr) {
     if (Fault f = check_text(c)) return f;
     if (Fault f = check_passes(c)) return f;
     if (llvm_status().available) {
-      if (Fault f = check_cpu(c, {.level = level_of(c), .forms = forms_of(c), .count = count}))
-        return f;
+      CpuCheckOptions options{
+          .level = level_of(c), .code = code_of(c), .forms = forms_of(c), .count = count};
+      if (Fault f = check_cpu(c, options)) return f;
     }
   } catch (const std::exception& e) {
     return fmt::format("exception: {}", e.what());

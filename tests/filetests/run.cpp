@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -355,11 +356,11 @@ class Run {
     }
   }
 
-  // `stage` is "plan", or "schedule unfused".
+  // `stage` is "plan", "schedule unfused", or "vectors fused 512", with the bits of a vector.
   std::string section(const std::string& stage, const Outcome& outcome) const {
     std::istringstream words(stage);
-    std::string kind, form_name = "fused";
-    words >> kind >> form_name;
+    std::string kind, form_name = "fused", vector_bits = "256";
+    words >> kind >> form_name >> vector_bits;
     const Program& p = *outcome.program;
     if (kind == "ir") return print(p);
     if (kind == "passes") {
@@ -376,9 +377,15 @@ class Run {
     if (kind == "plan") return print(plan);
     if (kind == "c") return without_prelude(emit_c(plan));
     if (kind == "cuda") return without_prelude(emit_cuda(plan));
-    if (kind != "llvm") throw std::runtime_error("//>>> " + stage + ": there is no such stage");
-    CpuTarget target{.cpu = "x86-64-v3", .features = "+avx2,+f16c,+fma", .vector_bits = 256};
-    return phases_of(emit_llvm(plan, target));
+    std::map<std::string, CpuTarget> targets = {
+        {"256", {.cpu = "x86-64-v3", .features = "+avx2,+f16c,+fma", .vector_bits = 256}},
+        {"512", {.cpu = "x86-64-v4", .features = "+avx2,+f16c,+fma,+avx512f", .vector_bits = 512}}};
+    auto target = targets.find(vector_bits);
+    if ((kind != "llvm" && kind != "vectors") || target == targets.end()) {
+      throw std::runtime_error("//>>> " + stage + ": there is no such stage");
+    }
+    std::string phases = phases_of(emit_llvm(plan, target->second));
+    return kind == "llvm" ? phases : vector_loop_of(phases);
   }
 
   // The preludes have tests of their own.
@@ -401,6 +408,12 @@ class Run {
       at = end;
     }
     return kept;
+  }
+
+  // The body of the first loop over vectors.
+  static std::string vector_loop_of(const std::string& phases) {
+    size_t begin = phases.find('\n', phases.find("i.loop:")) + 1;
+    return phases.substr(begin, phases.find("  ;\n  %next", begin) - begin);
   }
 
   const FileTest& test_;

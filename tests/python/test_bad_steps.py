@@ -82,6 +82,16 @@ def test_a_large_norm_is_skipped():
         SGD(pair.a, lr=0.1).skip_norm = 1.0
 
 
+def test_a_norm_of_exactly_skip_norm_is_not_skipped():
+    p = torch.nn.Parameter(torch.ones(2))
+    optimizer = SGD([p], lr=0.5, skip_norm=5.0)
+    for gradient, skipped in (([3.0, 4.0], False), ([3.0, 4.001], True)):
+        p.grad = torch.tensor(gradient)
+        optimizer.step()
+        assert bool(optimizer.last_step_skipped) == skipped
+    assert torch.equal(p.detach(), torch.tensor([-0.5, -1.0]))
+
+
 class ZClip:
     """The rule of Kumar et al., 2025, in f64: Welford's sums while it warms up, moving averages afterwards."""
 

@@ -8,6 +8,7 @@
 
 #include <stepfuse/form.hpp>
 
+#include "runtime/cpu/llvm_compiler.hpp"
 #include "tests/support/random_data.hpp"
 
 namespace stepfuse::testing {
@@ -41,6 +42,7 @@ struct CpuCount {
 };
 struct CpuCheckOptions {
   std::string level = "host";  // the processor level for compilation
+  CpuCode code = CpuCode::optimized;
   std::vector<Form> forms = {Form::fused, Form::split, Form::unfused};
   CpuCount* count = nullptr;
 };

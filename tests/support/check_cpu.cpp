@@ -24,7 +24,7 @@ Fault check_cpu(const Case& c, const CpuCheckOptions& options) {
     std::string text = emit_llvm(variant.plan, target);
     if (!done.insert(text).second) continue;
     ++count.kernels;
-    KernelRunner runner(std::move(variant), std::move(text), target);
+    KernelRunner runner(std::move(variant), std::move(text), target, options.code);
     for (int threads : {1, 2}) {
       thread_local CpuExecutor executors[] = {CpuExecutor(1), CpuExecutor(2)};
       ++count.runs;

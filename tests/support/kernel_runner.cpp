@@ -50,9 +50,9 @@ KernelRunner::KernelRunner(const Program& program, const StepData& data,
   kernel_ = CpuKernel::load(object_.bytes, variant_.plan);
 }
 
-KernelRunner::KernelRunner(Variant variant, std::string text, const CpuTarget& target)
+KernelRunner::KernelRunner(Variant variant, std::string text, const CpuTarget& target, CpuCode code)
     : variant_(std::move(variant)), text_(std::move(text)) {
-  object_ = compile_cpu(text_, target);
+  object_ = compile_cpu(text_, target, code);
   kernel_ = CpuKernel::load(object_.bytes, variant_.plan);
 }
 

@@ -25,7 +25,8 @@ class KernelRunner {
   // `data` only tells the storage types.
   KernelRunner(const Program& program, const StepData& data, const RunnerOptions& options = {});
   // From the text that was (or could have been) emitted for the variant.
-  KernelRunner(Variant variant, std::string text, const CpuTarget& target);
+  KernelRunner(Variant variant, std::string text, const CpuTarget& target,
+               CpuCode code = CpuCode::optimized);
 
   void run(StepData& data, const CpuExecutor& executor) const;
 

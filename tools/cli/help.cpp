@@ -131,6 +131,9 @@ constexpr Variable kVariables[] = {
     {"STEPFUSE_RECORD", "DIR[:step=N]",
      "save the first step with a non-finite gradient or norm, or step N, for `stepfuse replay`"},
     {"STEPFUSE_PERF_MAP", "1", "name CPU kernels for perf, in /tmp/perf-PID.map"},
+    {"STEPFUSE_CPU_CODE", "optimized|quick",
+     "quick: CPU kernels compile in about half the time and take up to twice as long to run; "
+     "results are bit-identical [optimized]"},
     {"STEPFUSE_CUDA_CODE", "cubin|ptx",
      "form in which CUDA kernels are loaded [PTX only for devices newer than NVRTC]"},
     {"STEPFUSE_LLVM_LIBRARY", "FILE",
