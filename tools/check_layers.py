@@ -240,10 +240,10 @@ def check_python(path, layer, lines):
     """Yields where a script takes a file of tests/: by a path made of strings, or by a module's name."""
     if layer == "tests":
         return
-    modules = {p.stem for p in ROOT.glob("tests/**/*.py")}
+    modules, where = {p.stem for p in ROOT.glob("tests/**/*.py")}, path.relative_to(ROOT)
     what = "may not use a file of tests/, which know everything and are known to nobody; move what both need to tools/"
     for node in ast.walk(ast.parse("\n".join(lines))):
-        at = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+        at = f"{where}:{getattr(node, 'lineno', 0)}"
         joined = isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant) and node.right.value == "tests"
         if joined or (isinstance(node, ast.Constant) and TESTS_FILE.fullmatch(str(node.value))):
             yield f"{at}: {layer}/ {what}"
@@ -305,13 +305,16 @@ def prose_of(path):
     where = str(path.relative_to(ROOT))
     is_page, is_test = path.suffix == ".md", where.startswith("tests/")
     words = RETIRED if is_page or is_test else {**RETIRED, **HABITS}  # check_pages() finds the habits of pages
+    any_word = re.compile("|".join(f"(?:{word})" for word in words))
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         found = FRAGMENT.match(line)
         if found and not is_page and not (is_test and found[1] == '"""'):  # in a page it is a heading
             yield number, f"the text begins with '{found[2]}': write a sentence with subject and verb"
         if len(line) > COLUMNS_MAX and COMMENT.match(line) and not is_page and not path.match(FILETESTS):
             yield number, f"{len(line)} columns; wrap comments at {COLUMNS_MAX}"
-        for word, instead in words.items() if not line.startswith(QUOTED) else ():
+        if line.startswith(QUOTED) or not any_word.search(line):
+            continue
+        for word, instead in words.items():
             if found := re.search(word, line):
                 yield number, f"'{found[0].strip()}' is a retired word: write {instead}"
 

@@ -303,6 +303,12 @@ class Explain(Case):
         for floor in e["time_floor"]:
             self.assertAlmostEqual(floor["ms"]["fused"], 28e9 / (floor["gigabytes_per_second"] * 1e9) * 1e3)
 
+    def test_steps_with_rows_get_a_matrix(self):
+        e = self.explain("adafactor")  # 100 million parameters
+        self.assertEqual(e["parameters"], 10**8)
+        self.assertLess(e["forms"]["fused"]["workspace_bytes"], 10**7, "the state of rows and columns of a square matrix")
+        self.assertEqual(self.explain("adafactor", "--params", "7919")["parameters"], 7919, "a prime number")
+
     def test_workspace_is_the_steps(self):
         e = self.explain("adamw", "--clip", "--params", "5000")
         run = json.loads(self.ok("run", "adamw", "--clip", "--params", "5000", "--backend=interpret",

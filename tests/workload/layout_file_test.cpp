@@ -150,3 +150,12 @@ TEST_CASE("a file that cannot be read is named") {
   CHECK_THROWS_WITH_AS(read_layout_file("/nonexistent/x.json"),
                        "cannot read /nonexistent/x.json: No such file or directory", Error);
 }
+
+TEST_CASE("the squarest matrix has exactly the elements") {
+  auto columns = [](uint64_t elements) { return squarest_matrix(elements).tensors[0].columns; };
+  CHECK(squarest_matrix(100'000'000).tensors[0].size == 100'000'000);
+  CHECK(columns(100'000'000) == 10'000);
+  CHECK(columns(4) == 2);
+  CHECK(columns(12) == 4);
+  for (uint64_t vector : {0, 1, 2, 3, 7919}) CHECK(columns(vector) == 0);
+}

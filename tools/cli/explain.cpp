@@ -26,7 +26,8 @@ constexpr std::string_view kExplainFooter = R"(Examples:
   stepfuse explain adamw --clip --arch sm_90,sm_100 --sass
 
 Bytes are counted in the schedule, not measured: what each phase reads and writes per array. The times on
-GPUs are these bytes at the full bandwidth of the memory, so no real step is faster.)";
+GPUs are these bytes at the full bandwidth of the memory, so no real step is faster. With --params, steps that
+reduce rows or columns get a matrix, as square as the number allows.)";
 
 constexpr uint64_t kExplainParams = 100'000'000;
 

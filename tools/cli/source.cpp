@@ -98,7 +98,7 @@ void add_source(CLI::App& verb, SourceArguments& a, bool layout) {
         verb.add_option("--layout", a.layout_file,
                         "Parameter tensors from a layout file (samples/layouts) or a checkpoint")
             ->type_name("FILE.json|FILE.safetensors");
-    verb.add_option("--params", a.params, "One tensor of that many parameters: 16M, 1e9")
+    verb.add_option("--params", a.params, "One tensor of N parameters, or matrix: 16M, 1e9")
         ->type_name("N")
         ->excludes(file);
   }
@@ -163,7 +163,11 @@ Source load_source(const SourceArguments& a) {
 LayoutFile load_layout(const SourceArguments& a, const Program& program, uint64_t default_params) {
   if (!a.layout_file.empty()) return read_layout_file(a.layout_file);
   uint64_t params = a.params.empty() ? default_params : parse_count(a.params, "--params");
-  return arranges(program) ? single_matrix(params) : single_tensor(params);
+  if (arranges(program)) return single_matrix(params);
+  std::vector<Granularity> all = granularities_of(program);
+  bool has_rows = std::any_of(all.begin(), all.end(),
+                              [](Granularity g) { return g == per::row || g == per::column; });
+  return has_rows ? squarest_matrix(params) : single_tensor(params);
 }
 
 std::vector<Signature> signatures_of(const Source& source, const SourceArguments& a) {

@@ -245,6 +245,14 @@ LayoutFile single_tensor(uint64_t elements) {
   return {.name = "single", .source = "", .tensors = {{.name = "parameters", .size = elements}}};
 }
 
+LayoutFile squarest_matrix(uint64_t elements) {
+  LayoutFile layout = single_tensor(elements);
+  for (uint64_t rows = 2; rows * rows <= elements; ++rows) {
+    if (elements % rows == 0) layout.tensors[0].columns = elements / rows;
+  }
+  return layout;
+}
+
 LayoutFile single_matrix(uint64_t elements) {
   constexpr uint64_t kSide = 128;  // rows and columns are multiples of it
   uint64_t columns = kSide;

@@ -43,7 +43,9 @@ LayoutFile parse_layout(std::string_view text, std::string_view file = "<layout>
 
 // A layout of one tensor with `elements` elements.
 LayoutFile single_tensor(uint64_t elements);
-// The same as a matrix whose rows and columns are multiples of 128, with about as many elements.
+// The same as a matrix, as square as the number of elements allows; a vector if that is a prime number.
+LayoutFile squarest_matrix(uint64_t elements);
+// A matrix whose rows and columns are multiples of 128, with about as many elements.
 LayoutFile single_matrix(uint64_t elements);
 
 // Storage types by buffer name, for buffers that allow several.
