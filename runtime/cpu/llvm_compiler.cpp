@@ -27,9 +27,7 @@ constexpr const char* kQuickPasses = "function(mem2reg)";
 
 }  // namespace
 
-std::string_view llvm_passes(CpuCode code) {
-  return code == CpuCode::quick ? kQuickPasses : kPasses;
-}
+const char* llvm_passes(CpuCode code) { return code == CpuCode::quick ? kQuickPasses : kPasses; }
 
 CpuCode cpu_code_from_environment() {
   const char* wanted = std::getenv("STEPFUSE_CPU_CODE");
@@ -103,8 +101,7 @@ class Compilation {
     l_.LLVMPassBuilderOptionsSetLoopVectorization(options.get(), 0);
     l_.LLVMPassBuilderOptionsSetSLPVectorization(options.get(), 0);
     l_.LLVMPassBuilderOptionsSetLoopUnrolling(options.get(), 0);
-    LLVMErrorRef error =
-        l_.LLVMRunPasses(module_.get(), passes_.data(), machine_.get(), options.get());
+    LLVMErrorRef error = l_.LLVMRunPasses(module_.get(), passes_, machine_.get(), options.get());
     if (error != nullptr) fail("could not optimize the kernel", take(l_, error));
     times_.passes_ms = ms_since(start);
 
@@ -160,7 +157,7 @@ class Compilation {
 
   const LlvmLibrary& l_;
   Owned<LLVMOpaqueContext> context_;
-  std::string_view passes_;  // ends in a zero
+  const char* passes_;
   Owned<LLVMOpaqueModule> module_{nullptr, nullptr};
   Owned<LLVMOpaqueTargetMachine> machine_{nullptr, nullptr};
   CompileTimes times_;

@@ -27,7 +27,7 @@ enum class CpuCode { optimized, quick };
 CpuCode cpu_code_from_environment();
 
 // The passes that compile_cpu() runs, in LLVM's notation. They differ for each CpuCode, and an object depends on them.
-std::string_view llvm_passes(CpuCode code);
+const char* llvm_passes(CpuCode code);
 
 // Returns the processor that this process runs on; throws Error{device} without LLVM.
 CpuTarget host_cpu_target();

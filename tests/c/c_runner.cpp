@@ -151,8 +151,9 @@ std::vector<CCompiler> c_compilers() {
     }
     found.push_back({name, command + " " + flags, emulator});
   };
-  // The code ends at undefined behaviour, such as an index beyond an array.
-  add("gcc", "gcc -fsanitize=undefined -fsanitize-undefined-trap-on-error", "");
+  add("gcc", "gcc", "");
+  // Undefined behaviour, such as an index beyond an array, ends the program.
+  add("gcc with traps", "gcc -fsanitize=undefined -fsanitize-undefined-trap-on-error", "");
   add("clang", "clang-19", "");
   add("gcc for AArch64", "aarch64-linux-gnu-gcc -static", "qemu-aarch64");
   return found;

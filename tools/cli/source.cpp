@@ -98,7 +98,7 @@ void add_source(CLI::App& verb, SourceArguments& a, bool layout) {
         verb.add_option("--layout", a.layout_file,
                         "Parameter tensors from a layout file (samples/layouts) or a checkpoint")
             ->type_name("FILE.json|FILE.safetensors");
-    verb.add_option("--params", a.params, "One tensor of N parameters, or matrix: 16M, 1e9")
+    verb.add_option("--params", a.params, "One vector or matrix of N parameters: 16M, 1e9")
         ->type_name("N")
         ->excludes(file);
   }
