@@ -9,6 +9,7 @@ import pathlib
 import pickle
 import sys
 import tempfile
+import threading
 import traceback
 
 import pytest
@@ -31,57 +32,93 @@ class Died(Exception):
     """A rank ended without a result; its exit code."""
 
 
-def _main(rank, world, store, seconds, function, arguments, answer):
+def _main(rank, world, store, seconds, calls, answers):
     gc.freeze()  # Garbage collection then skips the modules' objects; visiting them would copy their pages.
     torch.set_num_threads(1)
-    try:
-        dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world,
-                                timeout=datetime.timedelta(seconds=seconds))
-        result = function(rank, world, *arguments)
-    except Exception as error:
-        traceback.print_exc()
-        result = error
-    answer.send_bytes(pickle.dumps(result))  # tensors by value
-    answer.close()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # not the group's end, which waits for ranks that a test has killed
+    while True:
+        try:
+            function, arguments = pickle.loads(calls.recv_bytes())
+        except EOFError:  # the tests' process has ended
+            os._exit(0)  # not the group's end, which waits for ranks that a test has killed
+        try:
+            if not dist.is_initialized():
+                dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world,
+                                        timeout=datetime.timedelta(seconds=seconds))
+            result = function(rank, world, *arguments)
+        except Exception as error:
+            traceback.print_exc()
+            result = error
+        sys.stdout.flush()
+        sys.stderr.flush()
+        answers.send_bytes(pickle.dumps(result))  # tensors by value
 
 
-def run(world, function, *arguments, seconds=600.0, patience=SECONDS):
-    """What `function(rank, world, *arguments)` returns or raises on each rank, or Died; collectives time out after `seconds`."""
-    with tempfile.TemporaryDirectory() as folder:
-        ranks = []
+class _Ranks:
+    """Processes that make a group with the first call, and execute one call after the other."""
+
+    def __init__(self, world, seconds):
+        self.folder = tempfile.TemporaryDirectory()
+        self.ranks = []
         for rank in range(world):
-            mine, theirs = _server.Pipe(duplex=False)
-            process = _server.Process(target=_main, args=(rank, world, str(pathlib.Path(folder) / "store"), seconds, function,
-                                                          arguments, theirs))
+            calls, mine = _server.Pipe(duplex=False)
+            answers, theirs = _server.Pipe(duplex=False)
+            arguments = (rank, world, str(pathlib.Path(self.folder.name) / "store"), seconds, calls, theirs)
+            process = _server.Process(target=_main, args=arguments, daemon=True)  # killed when the tests end
             process.start()
+            calls.close()
             theirs.close()
-            ranks.append((process, mine))
-        results = []
-        for process, mine in ranks:
-            result = Died("no answer")
-            if mine.poll(patience):
-                with contextlib.suppress(EOFError):
-                    result = pickle.loads(mine.recv_bytes())
-            process.join(5)
-            if process.is_alive():
-                process.kill()
-                process.join()
-            if isinstance(result, Died):
-                result = Died(process.exitcode)
-            results.append(result)
-        return results
+            self.ranks.append((process, mine, answers))
+
+    def call(self, function, arguments, patience):
+        for _, calls, _ in self.ranks:
+            calls.send_bytes(pickle.dumps((function, arguments)))
+        return [self.result(process, answers, patience) for process, _, answers in self.ranks]
+
+    def result(self, process, answers, patience):
+        if not answers.poll(patience):
+            return Died("no answer")
+        try:
+            return pickle.loads(answers.recv_bytes())
+        except EOFError:
+            process.join()
+            return Died(process.exitcode)
+
+    def end(self):
+        for process, calls, answers in self.ranks:
+            process.kill()
+            process.join()
+            calls.close()
+            answers.close()
+        self.folder.cleanup()
 
 
-def _each(rank, world, function, cases):
-    return [function(rank, world, *case) for case in cases]
+_idle = {}  # of a module and a number of ranks: those that answered every call so far
+_taking = threading.Lock()
+_LONGEST = 600.0
+
+
+def run(world, function, *arguments, seconds=_LONGEST, patience=SECONDS):
+    """What `function(rank, world, *arguments)` returns or raises on each rank, or Died. Collectives time out after `seconds`.
+
+    Functions of one module are called in the same processes until one raises or dies, because each process fills torch's caches
+    of DTensor operations itself. So a function puts back what it changes in a module.
+    """
+    key = function.__module__, world
+    with _taking:
+        ended = [_idle.pop(other) for other in list(_idle) if other[0] != key[0]]
+        ranks = _idle.pop(key, None) if seconds == _LONGEST else None
+    for other in ended:
+        other.end()
+    ranks = ranks or _Ranks(world, seconds)
+    results = ranks.call(function, arguments, patience)
+    failed = any(isinstance(result, Exception) for result in results)
+    if failed or seconds != _LONGEST or _idle.setdefault(key, ranks) is not ranks:
+        ranks.end()
+    return results
 
 
 def run_each(world, function, cases):
-    """For each of the cases what good(run(world, function, *case)) returns; with processes for all of them, which take long to start."""
-    return list(zip(*good(run(world, _each, function, cases)), strict=True))
+    return [good(run(world, function, *case)) for case in cases]
 
 
 def good(results):

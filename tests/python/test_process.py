@@ -31,6 +31,30 @@ def test_selftest_notices_a_torch_that_does_not_work(tmp_path):
     assert done.returncode == 1 and "stepfuse.torch does not work with this torch: " in done.stdout, done.stdout
 
 
+PROGRAM = """
+import sys
+import torch
+from stepfuse.torch import AdamW
+p = torch.nn.Parameter(torch.ones(4))
+optimizer = AdamW([p], lr=0.1)
+def train():
+    optimizer.zero_grad()
+    p.square().sum().backward()
+    optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+train()
+assert "torch._dynamo" not in sys.modules
+torch.compile(train, backend="eager")()
+assert "torch._dynamo" in sys.modules
+print(optimizer.state[p]["step"].item())
+"""
+
+
+def test_torchs_compiler_is_imported_only_to_compile():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0 and done.stdout == "2.0\n", done.stdout + done.stderr
+
+
 def test_a_forked_child_is_told():
     p = torch.nn.Parameter(torch.ones(8))
     p.grad = torch.ones(8)

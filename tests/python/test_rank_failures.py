@@ -1,5 +1,6 @@
 """Ranks that die, hang or differ: every rank is told which one, no step is half applied, and fewer ranks can resume."""
 
+import concurrent.futures
 import datetime
 import os
 import re
@@ -69,11 +70,21 @@ def train(rank, world, place, how, exact, overlap=False):
     return "nothing happened", False, None
 
 
-@pytest.mark.parametrize(("place", "exact"), [("reduction of bucket 0", False), ("reduction of bucket 1", True),
-                                              ("all-reduce of the norm", False), ("exchange of pieces", True)])
-def test_a_rank_that_dies_before_the_update_leaves_nothing_of_the_step(place, exact):
-    # Waiting ranks are killed long before the group's timeout.
-    results = run(4, train, place, die, exact, seconds=600)
+BEFORE = [("reduction of bucket 0", False), ("reduction of bucket 1", True), ("all-reduce of the norm", False), ("exchange of pieces", True)]
+GATHER = "all-gather of the weights"
+
+
+@pytest.fixture(scope="module")
+def deaths():
+    """What the ranks of each case return. They mostly wait for the dead rank to answer, so several cases run at once."""
+    cases = [*BEFORE, (GATHER, False, False), (GATHER, False, True)]
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        return dict(zip(cases, pool.map(lambda case: run(4, train, case[0], die, *case[1:]), cases), strict=True))
+
+
+@pytest.mark.parametrize(("place", "exact"), BEFORE)
+def test_a_rank_that_dies_before_the_update_leaves_nothing_of_the_step(deaths, place, exact):
+    results = deaths[place, exact]
     assert isinstance(results[VICTIM], Died) and results[VICTIM].args == (9,)
     for rank, result in enumerate(results):
         if rank != VICTIM:
@@ -83,8 +94,8 @@ def test_a_rank_that_dies_before_the_update_leaves_nothing_of_the_step(place, ex
 
 
 @pytest.mark.parametrize("overlap", [False, True])
-def test_a_rank_that_dies_after_the_update_leaves_an_optimizer_that_says_so(overlap):
-    results = run(4, train, "all-gather of the weights", die, False, overlap)
+def test_a_rank_that_dies_after_the_update_leaves_an_optimizer_that_says_so(deaths, overlap):
+    results = deaths[GATHER, False, overlap]
     for rank, result in enumerate(results):
         if rank != VICTIM:
             said, _, refused = result

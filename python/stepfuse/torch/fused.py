@@ -18,6 +18,7 @@ from . import flashoptim, layers, private, state_dicts, stored, torchao
 from .arguments import NORMS, check_args, check_factors, check_kind, refuse
 from .binding import PLAIN
 from .checks import check_copies
+from .eager import Optimizer
 from .engine import Engine
 from .exact import ExactNorm
 from .groups import SCALES, move, set_scales
@@ -53,7 +54,7 @@ class Deferred:
         return own._replace(norm=self.norm, scaler=self.scaler, deferred=True)
 
 
-class Fused(Weights, torch.optim.Optimizer):
+class Fused(Weights, Optimizer):
     """The base class of all optimizers: a step that is one kernel, with clipping and loss scale inside if wanted."""
 
     _recipe = ""

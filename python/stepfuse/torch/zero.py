@@ -21,6 +21,7 @@ from . import late, layers, stored
 from .binding import new_walk
 from .buckets import Bucket, Slice, divide
 from .checks import check_parameter
+from .eager import Optimizer
 from .fused import Fused
 from .groups import SCALES, names_of, set_scales
 from .optimizers import AdamW
@@ -43,7 +44,7 @@ GATHERING = "the all-gather of the weights"
 _alive: weakref.WeakSet[ZeroRedundancyOptimizer] = weakref.WeakSet()
 
 
-class ZeroRedundancyOptimizer(Shards, torch.optim.Optimizer):
+class ZeroRedundancyOptimizer(Shards, Optimizer):
     """One of this package's optimizers, with state and step sharded over ranks.
 
     It replaces DistributedDataParallel and torch's ZeroRedundancyOptimizer. Gradients are averaged by

@@ -1,0 +1,33 @@
+"""torch.optim.Optimizer without the import of torch._dynamo, which takes a program without torch.compile about 1.5 seconds."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def _method(name: str) -> Callable[..., Any]:
+    """A method of torch.optim.Optimizer. torch excludes some from compilation by a decorator that imports torch._dynamo at
+    the first call; without that module nothing can be compiling.
+    """
+    decorated = getattr(torch.optim.Optimizer, name)
+    plain = getattr(decorated, "__wrapped__", decorated)
+
+    @functools.wraps(plain)
+    def method(self: Any, *args: Any, **kw: Any) -> Any:
+        return (decorated if "torch._dynamo" in sys.modules else plain)(self, *args, **kw)
+
+    return method
+
+
+class Optimizer(torch.optim.Optimizer):
+    """The base class of the package's optimizers."""
+
+    add_param_group = _method("add_param_group")
+    load_state_dict = _method("load_state_dict")
+    state_dict = _method("state_dict")
+    zero_grad = _method("zero_grad")
