@@ -47,18 +47,42 @@ mkdir -p build
 
 step() { printf '\n== %s (at %ds)\n' "$*" $((SECONDS - started)); }
 
-# check NAME COMMAND...: runs it and notes how it went and how long it took; exit code 3 means that it cannot
-# run here.
-check() {
-  local name=$1 result=failed begin=$SECONDS
-  shift
-  "$@"
-  case $? in
+note() {  # note NAME EXIT_CODE SECONDS: exit code 3 means that a check cannot run here
+  local result=failed
+  case $2 in
     0) result=passed ;;
     3) result=skipped ;;
   esac
-  checks+=(--check "$name" "$result" $((SECONDS - begin)))
+  checks+=(--check "$1" "$result" "$3")
   [[ $result != failed ]]
+}
+
+# check NAME COMMAND...: runs it and notes how it went and how long it took.
+check() {
+  local name=$1 begin=$SECONDS
+  shift
+  "$@"
+  note "$name" $? $((SECONDS - begin))
+}
+
+# in_background NAME COMMAND...: a check on one core, which runs during what follows. `gather` waits for all of them.
+running=()
+in_background() {
+  local name=$1
+  shift
+  running+=("$name")
+  (SECONDS=0 && "$@" &>"build/$name.log"; echo $? $SECONDS >"build/$name.result") &
+}
+gather() {
+  local name status seconds
+  wait
+  for name in "${running[@]}"; do
+    step "$name"
+    cat "build/$name.log"
+    read -r status seconds <"build/$name.result"
+    note "$name" "$status" "$seconds"
+  done
+  running=()
 }
 
 finish() {
@@ -166,12 +190,10 @@ if [[ -n $label ]]; then
   finish
 fi
 
-step "layers, sizes, opening sentences"
-check layers python3 tools/check_layers.py
-check layouts python3 tools/make_layouts.py --check
-check mutations python3 tests/mutations/mutate.py --check
-step format
-check format bash tools/format.sh --check
+in_background layers python3 tools/check_layers.py
+in_background layouts python3 tools/make_layouts.py --check
+in_background mutations python3 tests/mutations/mutate.py --check
+in_background format bash tools/format.sh --check
 # A first build needs nothing of the two. A later one may include JAX's headers.
 if ((with_torch)) && [[ ! -e build/CMakeCache.txt ]]; then
   step "build without stepfuse.jax"
@@ -179,11 +201,8 @@ if ((with_torch)) && [[ ! -e build/CMakeCache.txt ]]; then
   check build build build "${options[@]}" || finish
 fi
 test_release
-if ((with_torch)); then
-  step "the oldest and the newest PyTorch"
-  wait
-  check "oldest and newest PyTorch" bash tools/torch_versions.sh
-fi
+gather
+if ((with_torch)); then in_background "oldest and newest PyTorch" bash tools/torch_versions.sh; fi
 if ((long)); then
   step "lint of the whole tree"
   check lint bash tools/lint.sh
@@ -197,4 +216,5 @@ elif ((!quick)); then
   step lint
   check lint bash tools/lint.sh --changed
 fi
+gather
 finish
