@@ -39,7 +39,7 @@ def _main(rank, world, store, seconds, calls, answers):
         try:
             function, arguments = pickle.loads(calls.recv_bytes())
         except EOFError:  # the tests' process has ended
-            os._exit(0)  # not the group's end, which waits for ranks that a test has killed
+            break
         try:
             if not dist.is_initialized():
                 dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world,
@@ -51,6 +51,9 @@ def _main(rank, world, store, seconds, calls, answers):
         sys.stdout.flush()
         sys.stderr.flush()
         answers.send_bytes(pickle.dumps(result))  # tensors by value
+        if isinstance(result, Exception):
+            break  # so that ranks which wait for this one are told at once, instead of after `seconds`
+    os._exit(0)  # not the group's end, which waits for ranks that a test has killed
 
 
 class _Ranks:
