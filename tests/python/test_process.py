@@ -1,5 +1,6 @@
 """The package in processes: its self-test, and what is left of an optimizer after a fork."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -53,6 +54,23 @@ print(optimizer.state[p]["step"].item())
 def test_torchs_compiler_is_imported_only_to_compile():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and done.stdout == "2.0\n", done.stdout + done.stderr
+
+
+def test_what_a_program_puts_in_place_of_torchs_methods_is_called(monkeypatch):
+    calls = []
+    for name in ("add_param_group", "zero_grad", "state_dict", "load_state_dict"):
+        torchs = getattr(torch.optim.Optimizer, name)
+
+        @functools.wraps(torchs)
+        def counted(self, *args, _name=name, _torchs=torchs, **kw):
+            calls.append(_name)
+            return _torchs(self, *args, **kw)
+
+        monkeypatch.setattr(torch.optim.Optimizer, name, counted)
+    optimizer = AdamW([torch.nn.Parameter(torch.ones(4))])
+    optimizer.zero_grad()
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert calls == ["add_param_group", "zero_grad", "state_dict", "load_state_dict"]
 
 
 def test_a_forked_child_is_told():

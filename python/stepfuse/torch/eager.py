@@ -19,7 +19,10 @@ def _method(name: str) -> Callable[..., Any]:
 
     @functools.wraps(plain)
     def method(self: Any, *args: Any, **kw: Any) -> Any:
-        return (decorated if "torch._dynamo" in sys.modules else plain)(self, *args, **kw)
+        current = getattr(torch.optim.Optimizer, name)  # a program may have replaced it
+        if current is decorated and "torch._dynamo" not in sys.modules:
+            current = plain
+        return current(self, *args, **kw)
 
     return method
 
