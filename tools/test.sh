@@ -65,7 +65,8 @@ check() {
   note "$name" $? $((SECONDS - begin))
 }
 
-# in_background NAME COMMAND...: a check on one core, which runs during what follows. `gather` waits for all of them.
+# in_background NAME COMMAND...: starts a check that needs one core. `gather` waits for all of these and notes how they
+# went.
 running=()
 in_background() {
   local name=$1

@@ -114,7 +114,8 @@ std::vector<std::string> nvrtc_options(int arch, CodeKind kind) {
   const NvrtcFacts& nvrtc = nvrtc_facts();
   if (nvrtc.major * 100 + nvrtc.minor >= 1209) {
     options.emplace_back("--no-cache");
-    // Leaves out declarations of textures and of CUDA's runtime, which kernels do not use: 8 ms less, the same PTX.
+    // Leaves out declarations of textures and of CUDA's runtime, which kernels do not use. For AdamW this saves 8 of
+    // 172 ms.
     options.emplace_back("--minimal");
     // This saves a fifth of the compile time; the higher levels do not unroll.
     if (!tuning_of(arch).optimise_fully) options.emplace_back("--Ofast-compile=min");

@@ -95,7 +95,7 @@ class _Ranks:
         self.folder.cleanup()
 
 
-_idle = {}  # of a module and a number of ranks: those that answered every call so far
+_idle = {}  # by module and number of ranks: ranks that have answered every call so far
 _taking = threading.Lock()
 _LONGEST = 600.0
 

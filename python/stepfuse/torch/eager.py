@@ -1,4 +1,4 @@
-"""torch.optim.Optimizer without the import of torch._dynamo, which takes a program without torch.compile about 1.5 seconds."""
+"""torch.optim.Optimizer without importing torch._dynamo: the import takes about 1.5 seconds, and only torch.compile needs it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import torch
 
 
 def _method(name: str) -> Callable[..., Any]:
-    """A method of torch.optim.Optimizer. torch excludes some from compilation by a decorator that imports torch._dynamo at
-    the first call; without that module nothing can be compiling.
+    """Returns a method that calls torch.optim.Optimizer's, without its decorator until torch._dynamo is imported.
+
+    The decorator excludes the method from compilation, and imports torch._dynamo to do so. Until then nothing compiles.
     """
     decorated = getattr(torch.optim.Optimizer, name)
     plain = getattr(decorated, "__wrapped__", decorated)
