@@ -34,6 +34,13 @@ def test_equals_torchs_to_the_bit(kw):
     assert same_state(pair.ours.state_dict(), pair.theirs.state_dict())
 
 
+def test_many_matrices_of_one_shape_equal_torchs():
+    # On a CPU with instructions for bf16, some of these would have different bits if torch multiplied them in a batch.
+    pair = pair_of(shapes=((40, 9),) * 300, lr=0.02)
+    pair.steps(3)
+    assert pair.equal()
+
+
 def test_groups_options_and_gradients_that_lie_otherwise():
     torch.manual_seed(2)
     a = [torch.nn.Parameter(torch.randn(12, 20)) for _ in range(3)] + [torch.nn.Parameter(torch.randn(9, 6).t())]

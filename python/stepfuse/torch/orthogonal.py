@@ -1,7 +1,8 @@
 """Makes matrices orthogonal: batches of equal shape, also of matrices whose parts are on several ranks.
 
 A rank owns some of the matrices. It receives their parts from all ranks, makes each whole, orthogonalizes batches of equal
-shape, and sends the parts back. Each matrix's result depends on the matrix only, so any number of ranks gives the same bits.
+shape, and sends the parts back. On a CPU each matrix's result depends on the matrix only, so any number of ranks gives the
+same bits.
 """
 
 from __future__ import annotations
@@ -23,23 +24,31 @@ Orthogonalize = Callable[[Tensor], Tensor]
 
 
 class Iteration(NamedTuple):
-    """Newton and Schulz's iteration, as torch.optim.Muon rounds it; of batches of matrices."""
+    """Newton and Schulz's iteration, as torch.optim.Muon rounds it; for a batch of matrices."""
 
     coefficients: tuple[float, float, float]
     steps: int
     eps: float
 
     def __call__(self, matrices: Tensor) -> Tensor:
-        a, b, c = self.coefficients
-        is_tall = matrices.size(-2) > matrices.size(-1)
         made = matrices.bfloat16()
+        if made.is_cuda:
+            return self.iterate(made)
+        # On some CPUs a product in a batch is rounded differently than torch.optim.Muon's product of two matrices.
+        return torch.stack([self.iterate(matrix) for matrix in made])
+
+    def iterate(self, made: Tensor) -> Tensor:
+        """Makes a matrix orthogonal, or each matrix of a batch."""
+        is_matrix = made.ndim == 2
+        add_product = torch.addmm if is_matrix else torch.baddbmm
+        a, b, c = self.coefficients
+        is_tall = made.size(-2) > made.size(-1)
         made = made.mT if is_tall else made
-        # On the CPU torch adds up a matrix of a batch in a different order.
-        norms = torch.linalg.vector_norm(made, dim=(-2, -1)) if made.is_cuda else torch.stack([matrix.norm() for matrix in made])
-        made = made / norms.clamp(min=self.eps)[:, None, None]
+        norm = made.norm() if is_matrix else torch.linalg.vector_norm(made, dim=(-2, -1), keepdim=True)
+        made = made / norm.clamp(min=self.eps)
         for _ in range(self.steps):
             gram = made @ made.mT
-            made = torch.baddbmm(made, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), made, beta=a)
+            made = add_product(made, add_product(gram, gram, gram, beta=b, alpha=c), made, beta=a)
         return made.mT if is_tall else made
 
 
