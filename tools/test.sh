@@ -2,7 +2,7 @@
 # Sets up, builds and tests everything, from a fresh clone on; the last line printed is the count.
 #
 #   tools/test.sh                 the usual run; lint covers what differs from the last release point
-#   tools/test.sh --quick         without lint
+#   tools/test.sh --quick         without lint, and without tests that have the label slow
 #   tools/test.sh --long          everything that there is: hours (CONTRIBUTING.md lists what it adds)
 #   tools/test.sh --with-torch    with a PyTorch in build/torch and a JAX in build/jax to compare with
 #   tools/test.sh --label=REGEX   only tests with such a label, and no other check
@@ -25,7 +25,7 @@ clang=()
 excluded=(--label-exclude '^long$')  # tests that only --long runs
 for option in "$@"; do
   case $option in
-    --quick) quick=1 ;;
+    --quick) quick=1 excluded=(--label-exclude '^(long|slow)$') ;;
     --long) long=1 with_torch=1 excluded=() && export STEPFUSE_LONG=1 ;;
     --with-torch) with_torch=1 ;;
     --label=*)

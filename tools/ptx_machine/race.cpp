@@ -31,7 +31,7 @@ bool RaceDetector::strong(const View& view, Cell* cells, u64 first, u32 bytes, b
 }
 
 bool RaceDetector::host_read(const View& view, Cell* cells, u64 first, u32 bytes) {
-  return over<&RaceDetector::host_cell>(view, cells, first, bytes);
+  return over<Weak::host_read>(view, cells, first, bytes);
 }
 
 bool RaceDetector::host_cell(const View& view, Cell& cell, u32 mask) {
@@ -56,7 +56,7 @@ bool RaceDetector::host_cell(const View& view, Cell& cell, u32 mask) {
 }
 
 bool RaceDetector::constant_read(const View& view, Cell* cells, u64 first, u32 bytes) {
-  return over<&RaceDetector::constant_cell>(view, cells, first, bytes);
+  return over<Weak::constant_read>(view, cells, first, bytes);
 }
 
 bool RaceDetector::constant_cell(const View& view, Cell& cell, u32 mask) {

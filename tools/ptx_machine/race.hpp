@@ -60,7 +60,7 @@ class RaceDetector {
   // Each returns false after a conflict, which conflict() then describes. `first` is the byte's
   // offset from cells[0].
   bool weak_read(const View& view, Cell* cells, u64 first, u32 bytes) {
-    return over<&RaceDetector::read_cell>(view, cells, first, bytes);
+    return over<Weak::read>(view, cells, first, bytes);
   }
   // ld.global.nc: no thread may write the word during the launch, before or after.
   bool constant_read(const View& view, Cell* cells, u64 first, u32 bytes);
@@ -71,7 +71,7 @@ class RaceDetector {
   bool weak_write(const View& view, Cell* cells, u64 first, u32 bytes) {
     if (!constants_.empty() && !not_constant(cells, first, bytes)) [[unlikely]]
       return false;
-    return over<&RaceDetector::write_cell>(view, cells, first, bytes);
+    return over<Weak::write>(view, cells, first, bytes);
   }
   bool strong(const View& view, Cell* cells, u64 first, u32 bytes, bool reads, bool writes,
               Strength how);
@@ -80,6 +80,7 @@ class RaceDetector {
 
  private:
   enum class Access : u8 { weak_read, weak_write, strong_read, strong_write };
+  enum class Weak : u8 { read, write, constant_read, host_read };
 
   // Lanes of one warp that accessed the word at the same time.
   struct Entry {
@@ -121,27 +122,35 @@ class RaceDetector {
   }
   bool ordered(const View& view, const Entry& entry) const;
 
-  template <bool (RaceDetector::*Each)(const View&, Cell&, u32)>
+  template <Weak kAccess>
   bool over(const View& view, Cell* cells, u64 first, u32 bytes) {
     Cell* cell = cells + (first >> 2);
     u32 skip = static_cast<u32>(first & 3);
     if (skip == 0) {
-      if (bytes % 4 == 0 && take_own<Each>(view, cell, bytes / 4)) [[likely]]
+      if (bytes % 4 == 0 && take_own<kAccess>(view, cell, bytes / 4)) [[likely]]
         return true;
       for (; bytes >= 4; bytes -= 4) {
-        if (!(this->*Each)(view, *cell++, 15)) return false;
+        if (!access_cell<kAccess>(view, *cell++, 15)) return false;
       }
-      return bytes == 0 || (this->*Each)(view, *cell, (1u << bytes) - 1);
+      return bytes == 0 || access_cell<kAccess>(view, *cell, (1u << bytes) - 1);
     }
-    return (this->*Each)(view, *cell, (((1u << bytes) - 1) << skip) & 15u);
+    return access_cell<kAccess>(view, *cell, (((1u << bytes) - 1) << skip) & 15u);
+  }
+
+  template <Weak kAccess>
+  bool access_cell(const View& view, Cell& cell, u32 mask) {
+    if constexpr (kAccess == Weak::read) return read_cell(view, cell, mask);
+    if constexpr (kAccess == Weak::write) return write_cell(view, cell, mask);
+    if constexpr (kAccess == Weak::constant_read) return constant_cell(view, cell, mask);
+    if constexpr (kAccess == Weak::host_read) return host_cell(view, cell, mask);
   }
 
   // The fast path for whole words that no other thread has accessed in this launch, as nearly all
   // are. Returns false, and changes nothing, for other words.
-  template <bool (RaceDetector::*Each)(const View&, Cell&, u32)>
+  template <Weak kAccess>
   bool take_own(const View& view, Cell* cells, u32 count) {
-    constexpr bool kReads = Each == &RaceDetector::read_cell;
-    if constexpr (!kReads && Each != &RaceDetector::write_cell) return false;
+    constexpr bool kReads = kAccess == Weak::read;
+    if constexpr (!kReads && kAccess != Weak::write) return false;
     const Epoch launch = u64{launch_start_} << 32;
     const Epoch mine = view.epoch | (u64{15} << kByteShift);
     auto of_others = [&](Epoch e) { return (e >= launch) & (id_of(e ^ mine) != 0); };
