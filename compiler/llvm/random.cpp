@@ -12,8 +12,6 @@
 #include "compiler/llvm/body.hpp"
 
 namespace stepfuse::llvm {
-namespace {}  // namespace
-
 // Alternates two i64: one for the even lanes of i32, one for the odd ones.
 std::string BodyEmitter::pairs(const std::string& a, const std::string& b) {
   int halves = m_.lanes / 2;
@@ -73,25 +71,26 @@ std::string BodyEmitter::draw_at(const plan::Inst& inst, const std::string& firs
   int halves = m_.lanes / 2;
   std::string type = integer_type_text(64, halves);
   auto vector = [&](auto of) { return vector_of("i64", halves, of); };
-  // The number of the vector's first block, its high bits above the stream's.
+  auto every = [&](uint64_t value) { return integer_text(64, value, halves); };
+  // The numbers of the vector's blocks, with their high bits above the stream's.
   std::string block = f_.set(hint, "lshr i64 {}, 2", first);
-  std::string low = f_.set(hint, "and i64 {}, 4294967295", block);
-  std::string high = f_.set(hint, "lshr i64 {}, 32", block);
-  std::string above = f_.set(hint, "shl i64 {}, 48", high);
-  std::string number = f_.set(hint, "or i64 {}, {}", low, above);
-  std::string blocks = f_.set(hint, "add {} {}, {}", type, pairs(number, "0"),
+  std::string blocks = f_.set(hint, "add {} {}, {}", type, pairs(block, "0"),
                               vector([](int k) { return k % 2 == 0 ? k / 2 : 0; }));
-  std::string v = f_.set(hint, "or {} {}, {}", type, blocks, draw.counter);
+  std::string low = f_.set(hint, "and {} {}, {}", type, blocks, every(0xffffffff));
+  std::string high = f_.set(hint, "lshr {} {}, {}", type, blocks, every(32));
+  std::string above = f_.set(hint, "shl {} {}, {}", type, high, every(48));
+  std::string numbers = f_.set(hint, "or {} {}, {}", type, low, above);
+  std::string v = f_.set(hint, "or {} {}, {}", type, numbers, draw.counter);
   std::string multipliers = vector([](int k) { return kPhiloxMultipliers[k % 2]; });
   std::string words = vector_.type(DType::i32);
   for (const std::string& key : draw.keys) {
-    std::string even = f_.set(hint, "and {} {}, {}", type, v, integer_text(64, 0xffffffff, halves));
+    std::string even = f_.set(hint, "and {} {}, {}", type, v, every(0xffffffff));
     std::string products = f_.set(hint, "mul {} {}, {}", type, even, multipliers);
     std::string as_words = f_.set(hint, "bitcast {} {} to {}", type, products, words);
     std::string reversed =
         f_.shuffle(hint, words, as_words, "poison", m_.lanes, [](int k) { return k ^ 3; });
     std::string back = f_.set(hint, "bitcast {} {} to {}", words, reversed, type);
-    std::string odd = f_.set(hint, "lshr {} {}, {}", type, v, integer_text(64, 32, halves));
+    std::string odd = f_.set(hint, "lshr {} {}, {}", type, v, every(32));
     std::string mixed = f_.set(hint, "xor {} {}, {}", type, odd, key);
     v = f_.set(hint, "xor {} {}, {}", type, mixed, back);
   }

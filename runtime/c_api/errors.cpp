@@ -1,6 +1,7 @@
 // The C API's errors: every exception becomes a status and this thread's message. Knows the handles.
 #include <cstdlib>
 #include <new>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -52,6 +53,8 @@ stepfuse_status note_exception() noexcept {
     throw;
   } catch (const Error& e) {
     return note(status_of(e.kind()), e.what(), e.loc());
+  } catch (const std::length_error&) {
+    return note(STEPFUSE_ERROR_USAGE, "a count is larger than any array");
   } catch (const std::bad_alloc&) {
     last.place = {};
     last.message = "out of memory";

@@ -52,6 +52,13 @@ stepfuse_status guard(F&& f) noexcept {
   }
 }
 
+// For functions that return a size: 0 after an exception, which becomes this thread's message.
+template <class F>
+size_t size_or_zero(F&& f) noexcept {
+  size_t size = 0;
+  return guard([&] { size = f(); }) == STEPFUSE_OK ? size : 0;
+}
+
 [[noreturn]] void refuse_null(const char* what);
 [[noreturn]] void refuse_index(const char* what, size_t index, const char* has, size_t count);
 

@@ -156,7 +156,7 @@ stepfuse_status stepfuse_step_append(stepfuse_step* step, const stepfuse_tensor*
 }
 
 size_t stepfuse_step_workspace_bytes(const stepfuse_step* step) {
-  return step != nullptr ? step->value.workspace_bytes() : 0;
+  return size_or_zero([&] { return step_of(step).workspace_bytes(); });
 }
 
 stepfuse_status stepfuse_workspace_bytes(const stepfuse_program* program,
@@ -269,7 +269,7 @@ stepfuse_status stepfuse_step_args_at(const stepfuse_step* step, const void* blo
 }
 
 size_t stepfuse_step_args_bytes(const stepfuse_step* step) {
-  return step != nullptr ? step->value.args_bytes() : 0;
+  return size_or_zero([&] { return step_of(step).args_bytes(); });
 }
 
 stepfuse_status stepfuse_step_arg_offset(const stepfuse_step* step, int32_t arg, int32_t member,

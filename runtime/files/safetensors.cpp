@@ -78,7 +78,8 @@ TensorWriter::TensorWriter(const std::string& path, TensorMetadata metadata,
   std::string text = joined(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');  // aligns the data
   uint64_t size = text.size();
-  digest_at_ = sizeof size + text.find('"' + kNoDigest + '"') + 1;
+  std::string digest = quoted(kDigest) + ":" + quoted(kNoDigest);
+  digest_at_ = sizeof size + text.find(digest) + digest.size() - kNoDigest.size() - 1;
   left_ += sizeof size + size;
   write(&size, sizeof size);
   write(text.data(), text.size());

@@ -222,6 +222,7 @@ void Binding::check_complete() {
   find_duplicates();
   check_overlaps();
   complete_ = true;
+  gradients_checked_ = false;
 }
 
 // Finds tensors that were given twice, with all arrays identical; the step updates them once. Several
@@ -237,9 +238,13 @@ void Binding::find_duplicates() {
   for (size_t t = 0; t < layout_.size() && writes; ++t) {
     if (layout_.tensors()[t].elements == 0) continue;
     std::vector<void*> arrays;
+    bool has_results = false;
     for (size_t b = 0; b < bound_.size(); ++b) {
-      if (static_cast<int>(b) != gradient_) arrays.push_back(tables_.pointer(t, b));
+      if (static_cast<int>(b) == gradient_) continue;
+      arrays.push_back(tables_.pointer(t, b));
+      has_results = has_results || (is_written(b) && arrays.back() != nullptr);
     }
+    if (!has_results) continue;  // tensors that lack all of the step's arrays have none in common
     auto [it, inserted] = seen.emplace(std::move(arrays), static_cast<uint32_t>(t));
     bool same_size = layout_.tensors()[it->second].elements == layout_.tensors()[t].elements;
     if (inserted || !same_size) continue;
@@ -388,13 +393,19 @@ std::span<const Binding::Moved> Binding::find_moved(size_t first, std::span<void
     moved_.push_back({static_cast<uint32_t>(first + i), pointers[i]});
   }
   size_t near = 0;
-  for (const Moved& m : moved_) {
-    if (m.pointer == nullptr || layout_.tensors()[m.tensor].elements == 0) continue;
-    Range r = range(m.tensor, g, m.pointer);
-    check_pointer(r, m.pointer);
+  auto check = [&](size_t tensor, void* pointer) {
+    if (pointer == nullptr || layout_.tensors()[tensor].elements == 0) return;
+    Range r = range(tensor, g, pointer);
+    check_pointer(r, pointer);
     near = check_moved_gradient(r, near);
+  };
+  for (const Moved& m : moved_) check(m.tensor, m.pointer);
+  bool all = pointers.size() == layout_.size();
+  if (!gradients_checked_) {
+    for (size_t i = 0; i < pointers.size(); ++i) check(first + i, pointers[i]);
   }
-  if (!moved_.empty() && is_written(g)) check_gradients_apart();
+  if (is_written(g) && (!moved_.empty() || (all && !gradients_checked_))) check_gradients_apart();
+  gradients_checked_ = gradients_checked_ || all;
   return moved_;
 }
 

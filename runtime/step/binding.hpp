@@ -88,6 +88,7 @@ class Binding {
   std::shared_ptr<DeviceMemory> memory_;
   int gradient_ = -1;
   bool complete_ = false;
+  bool gradients_checked_ = false;      // all of them, against the arrays that are bound now
   std::vector<bool> bound_;             // [buffer]
   std::vector<uint32_t> duplicate_of_;  // [tensor] the first tensor with identical arrays
   std::vector<uint32_t> duplicates_;    // tensors that have an entry in duplicate_of_

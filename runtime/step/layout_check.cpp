@@ -11,6 +11,7 @@
 #include "compiler/signature.hpp"
 #include "ir/program/verifier.hpp"
 #include "ir/semantics/random.hpp"
+#include "ir/text/near_names.hpp"
 
 namespace stepfuse {
 namespace {
@@ -64,6 +65,14 @@ void check_step(const Program& program, const StepOptions& options) {
     throw Error(ErrorKind::usage, "StepOptions::form is not fused, split or unfused");
   }
   int gradient = program.find_buffer(options.gradient);
+  // Not every step has a buffer with the name that is the default.
+  if (gradient < 0 && !options.gradient.empty() && options.gradient != StepOptions().gradient) {
+    std::vector<std::string> names;
+    for (const Buffer& b : program.buffers) names.push_back(b.name);
+    throw Error(ErrorKind::usage,
+                fmt::format("StepOptions::gradient: step @{} has no buffer @{}{}", program.name,
+                            options.gradient, did_you_mean(options.gradient, names)));
+  }
   if (gradient >= 0 && !program.buffers[static_cast<size_t>(gradient)].is_of_all()) {
     throw Error(ErrorKind::bind,
                 fmt::format("@{} is the gradient, which tensors of every size have: leave out "

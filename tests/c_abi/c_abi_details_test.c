@@ -455,6 +455,47 @@ static void test_conversion(void) {
   CHECK(program == NULL);
 }
 
+static int is_denied;
+static char pool[1 << 20];
+static size_t pool_used;
+static void* allocate(void* user, size_t bytes, stepfuse_stream stream) {
+  char* memory = pool + pool_used + (256 - (uintptr_t)(pool + pool_used) % 256) % 256;
+  (void)user;
+  (void)stream;
+  if (is_denied || bytes > (size_t)(pool + sizeof pool - memory)) return NULL;
+  pool_used = (size_t)(memory - pool) + bytes;
+  return memory;
+}
+static void release(void* user, void* memory, size_t bytes, stepfuse_stream stream) {
+  (void)user;
+  (void)memory;
+  (void)bytes;
+  (void)stream;
+}
+
+// Functions that return a size have no status: memory that they cannot allocate must not end the process.
+static void test_sizes_without_memory(void) {
+  stepfuse_step_options options = STEPFUSE_STEP_OPTIONS;
+  stepfuse_tensor tensor = STEPFUSE_TENSOR;
+  trainer* t;
+  uint64_t word = 0;
+  options.allocate = allocate;
+  options.release = release;
+  t = make_trainer(STEPFUSE_INTERPRETER, &options);
+  tensor.elements = 7;
+  is_denied = 1;
+  OK(stepfuse_step_append(t->step, &tensor));
+  CHECK(stepfuse_step_workspace_bytes(t->step) == 0);
+  CHECK(strstr(stepfuse_error_message(), "allocator returned null") != NULL);
+  OK(stepfuse_step_append(t->step, &tensor));
+  CHECK(stepfuse_step_args_bytes(t->step) == 0);
+  is_denied = 0;
+  CHECK(stepfuse_step_workspace_bytes(t->step) > 0 && stepfuse_step_args_bytes(t->step) > 0);
+  FAILS(STEPFUSE_ERROR_USAGE, "count",
+        stepfuse_step_write_state(t->step, "scale", &word, SIZE_MAX, NULL));
+  free_trainer(t);
+}
+
 int main(int argc, char** argv) {
   test_scaler_update();
   test_unchecked_args();
@@ -467,6 +508,7 @@ int main(int argc, char** argv) {
   test_adopted_arrays();
   test_compile_report();
   test_conversion();
+  test_sizes_without_memory();
   printf("%d checks, %d failures\n", checks, failures);
   return failures != 0;
 }

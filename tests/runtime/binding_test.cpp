@@ -143,6 +143,57 @@ TEST_CASE("gradients may lie anywhere that is not written, and a step says where
   CHECK(refused < 1800);
 }
 
+TEST_CASE("arrays that are bound later do not overlap the gradients of the last run") {
+  Fixture f;
+  f.bind();
+  f.run();
+  std::vector<float> before = f.memory;
+  f.weights[1] = f.grads[0];
+  f.step.bind_raw("weight", f.weights);
+  CHECK(has(message_of(ErrorKind::bind, [&] { f.run(); }), "@grad of tensor 0 'a' overlaps"));
+  CHECK(f.memory == before);
+  // Gradients may change places with weights.
+  f.grads[0] = f.at(4);
+  f.run();
+  CHECK(f.memory != before);
+  // A gradient that the step sets to zero must not overlap arrays that it reads either.
+  Layout layout;
+  layout.add({.elements = 4});
+  Step step(parse(R"(step @consume {
+  buffer @grad : f32 inout
+  buffer @weight : f32 inout
+  buffer @hint : f32 in
+  %g = load @grad : [f32]
+  %h = load @hint : [f32]
+  %sum = add %g, %h : [f32]
+  store @weight, %sum
+  %zero = const 0 : f32
+  store @grad, %zero
+})"),
+            layout, Device::interpreter());
+  step.bind_raw("weight", std::vector<void*>{f.at(0)});
+  step.bind_raw("hint", std::vector<void*>{f.at(8)});
+  step.prepare();
+  std::vector<void*> gradient = {f.at(16)};
+  step.run(gradient, step.make_args());
+  step.bind_raw("hint", gradient);
+  CHECK(
+      has(message_of(ErrorKind::bind, [&] { step.run(gradient, step.make_args()); }), "overlaps"));
+}
+
+TEST_CASE("a gradient's name is that of a buffer") {
+  Layout layout;
+  layout.add({.elements = 4});
+  auto message = [&](const char* name) {
+    return message_of(ErrorKind::usage, [&] {
+      Step(parse(kSgd), layout, Device::interpreter(), {.gradient = name});
+    });
+  };
+  CHECK(message("gard") ==
+        "StepOptions::gradient: step @sgd has no buffer @gard; did you mean 'grad'?");
+  Step(parse(kSgd), layout, Device::interpreter(), {.gradient = ""});  // run() receives none
+}
+
 TEST_CASE("a gradient may be missing, from the first step on") {
   Fixture f;
   f.bind();

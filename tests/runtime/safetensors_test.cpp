@@ -86,6 +86,15 @@ TEST_CASE("arrays of every type are called what the format calls them") {
   CHECK(called == "BOOL I32 I64 F16 BF16 F32 F64 F8_E4M3 F8_E5M2 U8 I8 I16 F8_E8M0 F4_E2M1 ");
 }
 
+TEST_CASE("the digest has its place, whatever other texts say") {
+  Folder folder;
+  std::string zeros(32, '0');
+  folder.write({{"a", zeros}, {"xxh3_12", zeros}, {"z", zeros}, {"q", "\"xxh3_128\":\"" + zeros}});
+  TensorReader reader(folder.file);
+  reader.check_digest();
+  CHECK(reader.text("a") == zeros);
+}
+
 TEST_CASE("the digest covers every byte") {
   Folder folder;
   folder.write();

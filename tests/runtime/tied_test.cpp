@@ -57,6 +57,30 @@ struct Fixture {
 
 }  // namespace
 
+TEST_CASE("tensors that lack all arrays of a step are not tied") {
+  Layout layout;
+  layout.add({.name = "a", .elements = 2}).add({.name = "b", .elements = 2});
+  Step step(parse(R"(step @totals {
+  buffer @grad : f32 in
+  buffer @large : f32 inout = 0 from 4096
+  %g = load @grad : [f32]
+  store @large, %g
+  %sum = reduce_add %g : f32
+  report @total : f32
+  write @total, %sum
+})"),
+            layout, Device::interpreter());
+  step.bind_raw("large", std::vector<void*>(2));
+  step.prepare();
+  step.init_state();
+  std::vector<float> a = {1, 2}, b = {10, 20};
+  for (std::vector<void*> gradients :
+       {std::vector<void*>{a.data(), b.data()}, {a.data(), a.data()}}) {
+    step.run(gradients, step.make_args());
+    CHECK(step.latest()->at("total") == (gradients[0] == gradients[1] ? 6 : 33));
+  }
+}
+
 TEST_CASE("tied: bound apart, together, and apart again with the first gradients") {
   Fixture f;
   f.bind({0, 1, 2});

@@ -219,7 +219,8 @@ TestLayout random_layout(const Program& program, uint64_t seed) {
     LayoutTensor tensor;
     tensor.size = random_size(rng, t == large);
     if (rng.chance(10)) tensor.offset = rng.below(2 * kPieceElements);
-    if (rng.chance(3)) tensor.offset += (uint64_t{1} << rng.between(31, 40)) - 100;
+    // Behind position 2^34, the numbers of blocks of random numbers have more than 32 bits.
+    if (rng.chance(3)) tensor.offset += (uint64_t{1} << (draws ? 34 : rng.between(31, 40))) - 100;
     if (draws) tensor.offset -= tensor.offset % 4;
     if (blocks) tensor.offset -= tensor.offset % kPieceElements;
     tensor.id = rng.chance(70) ? static_cast<uint32_t>(t) : static_cast<uint32_t>(rng.next());

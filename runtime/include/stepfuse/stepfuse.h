@@ -428,7 +428,7 @@ typedef struct stepfuse_step_options {
   int32_t observe;          ///< 1: stepfuse_step_observe or _reduce will be called
   int32_t stats_ring;       ///< finished steps whose reports are kept; 0: 64
   stepfuse_scaler* scaler;  ///< needed if the program has shared states
-  const char* gradient;     ///< the buffer that each run receives; NULL: "grad"
+  const char* gradient;     ///< the buffer that each run receives; NULL: "grad"; "": none
   /// Allocate and free the step's own memory; set both or neither. They are called while the step is made, grown
   /// or freed, never by a run. allocate returns memory of the device, aligned to at least 256 bytes, or NULL if
   /// there is none.
@@ -521,7 +521,8 @@ STEPFUSE_API stepfuse_status stepfuse_step_append(stepfuse_step* step,
 STEPFUSE_API stepfuse_status stepfuse_step_set_group(stepfuse_step* step, size_t tensor,
                                                      int32_t group);
 
-/// Returns the bytes of device memory that the step owns; 0 for NULL.
+/// Returns the bytes of device memory that the step owns; 0 for NULL, and after an error, whose message is
+/// stepfuse_error_message(): memory for appended tensors could not be allocated.
 /// @thread one
 STEPFUSE_API size_t stepfuse_step_workspace_bytes(const stepfuse_step* step);
 
@@ -598,7 +599,8 @@ STEPFUSE_API stepfuse_status stepfuse_step_device_arg(const stepfuse_step* step,
 STEPFUSE_API stepfuse_status stepfuse_step_args_at(const stepfuse_step* step, const void* block,
                                                    stepfuse_args** args);
 
-/// Describe a block of the caller's: its bytes, an argument's offset in it, and its contents in words of 8 bytes.
+/// Describe a block of the caller's: its bytes (0 after an error), an argument's offset in it, and its contents in words
+/// of 8 bytes.
 /// @return STEPFUSE_ERROR_USAGE if argument or member does not exist, or `count` is not the block's words
 /// @thread one
 STEPFUSE_API size_t stepfuse_step_args_bytes(const stepfuse_step* step);
@@ -677,7 +679,7 @@ STEPFUSE_API stepfuse_status stepfuse_step_partial_at(const stepfuse_step* step,
 /// Folds `count` pieces in host memory, in one device's order, and makes the result what a run of the step finds as the
 /// reduction with that index. Devices that have shards of the tensors exchange the pieces of stepfuse_step_partial
 /// and call this between reduce and run. The step's memory must be the host's.
-/// @return STEPFUSE_ERROR_USAGE if the index or the count does not fit, or the step's memory is a GPU's
+/// @return STEPFUSE_ERROR_USAGE if the step has no such reduction, or its memory is a GPU's
 /// @thread one
 STEPFUSE_API stepfuse_status stepfuse_step_fold_pieces(stepfuse_step* step, size_t index,
                                                        const void* pieces, size_t count);

@@ -461,7 +461,7 @@ struct StepOptions {
   Form form = Form::fused;        ///< the bits are the same in every form
   LossScaler* scaler = nullptr;   ///< needed if the program has shared states; the step keeps them
   Allocator allocator = {};       ///< default: the system's or the driver's
-  std::string gradient = "grad";  ///< the buffer that each run() receives
+  std::string gradient = "grad";  ///< the buffer that each run() receives; empty: none
   int stats_ring = 64;            ///< finished steps whose reports are kept, at most 65,536
   /// Args::set refuses impossible values of recipe arguments (a negative lr).
   bool check_args = true;
