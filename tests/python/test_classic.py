@@ -241,6 +241,95 @@ def test_a_clipped_step_that_was_not_made_is_forgotten():
     assert pair.equal()
 
 
+@pytest.mark.parametrize("set_to_none", [True, False], ids=["none", "zeros"])
+@pytest.mark.parametrize("way", ["unscaled", "clipped", "zeroed", "pre-hook", "post-hook", "by hand"])
+def test_a_step_left_out_keeps_its_verdict_to_itself(way, set_to_none):
+    """In steps 1 and 3 the program leaves the step out, or a hook interrupts it. Steps 2 and 3 have an inf."""
+    def trained(scaler, clip, cls):
+        p = torch.nn.Parameter(torch.ones(8))
+        optimizer = cls([p], lr=0.125)
+        interrupts = []
+
+        def hook(*_):
+            if interrupts:
+                raise KeyboardInterrupt(interrupts.pop())
+
+        (optimizer.register_step_post_hook if way == "post-hook" else optimizer.register_step_pre_hook)(hook)
+        seen = []
+        for i in range(7):
+            optimizer.zero_grad(set_to_none)
+            between = torch.empty(8)  # so that gradients move
+            scaler.scale(p.sum() * (float("inf") if i in (2, 3) else 2.0**i)).backward()
+            scaler.unscale_(optimizer)
+            if way != "unscaled":
+                clip([p], 0.5, float("inf"))
+            if i not in (1, 3):
+                scaler.step(optimizer)
+            elif way == "zeroed":
+                optimizer.zero_grad(set_to_none)
+            elif way.endswith("hook") and i == 1:  # torch calls none of them if there is an inf
+                interrupts.append(i)
+                with pytest.raises(KeyboardInterrupt):
+                    scaler.step(optimizer)
+            elif way == "by hand" and i == 1:
+                optimizer.step()
+            scaler.update()
+            del between
+            seen.append((p[0].item(), scaler.get_scale()))
+        return seen
+
+    kw = {"init_scale": 8.0, "growth_interval": 2}
+    expected = trained(torch.amp.GradScaler("cpu", **kw), torch.nn.utils.clip_grad_norm_, torch.optim.SGD)
+    for exact in (False, True):
+        assert trained(GradScaler("cpu", **kw, defer_unscale=True, exact_skips=exact), clip_grad_norm_, SGD) == expected
+
+
+def test_a_clipped_step_that_failed_is_clipped_when_it_is_tried_again():
+    p = torch.nn.Parameter(torch.zeros(4))
+    optimizer = SGD([p], lr=1.0)
+    p.grad = torch.full((4,), 16.0)
+    clip_grad_norm_(optimizer, 4.0, float("inf"))
+    kept, p.grad = p.grad, torch.ones(4)
+    with pytest.raises(RuntimeError, match="moved"):
+        optimizer.step()
+    p.grad = kept
+    optimizer.step()
+    assert p[0].item() == pytest.approx(-4.0)
+    optimizer.step()  # the clip was for that step only
+    assert p[0].item() == pytest.approx(-20.0)
+    scaler = GradScaler("cpu", init_scale=8.0, defer_unscale=True)
+    scaler.scale(torch.ones(()))
+    for again in (True, False):  # the program tries again, or leaves the gradients
+        p.grad.fill_(8.0)
+        scaler.unscale_(optimizer)
+        clip_grad_norm_(optimizer, 0.5, float("inf"))
+        kept, p.grad = p.grad, torch.ones(4).to_sparse()
+        before = p[0].item()
+        with pytest.raises(RuntimeError, match="sparse"):
+            scaler.step(optimizer)
+        p.grad = kept
+        if again:
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            optimizer.zero_grad()
+        assert p[0].item() == pytest.approx(before - 0.5 * again)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_an_optimizer_without_gradients_under_torchs_fused_rule(exact):
+    def said(scaler, cls, fused):
+        p, q = (torch.nn.Parameter(torch.ones(8)) for _ in range(2))
+        one, other = (cls([x], lr=0.1, fused=fused) for x in (p, q))
+        scaler.scale(p.sum()).backward()
+        return [outcome(lambda: scaler.step(one)), outcome(lambda: scaler.step(other)), outcome(scaler.update)]
+
+    for fused in (True, False):
+        expected = said(torch.amp.GradScaler("cpu"), torch.optim.AdamW, fused)
+        assert said(GradScaler("cpu", defer_unscale=True, exact_skips=exact), AdamW, fused) == expected
+        assert (expected[1] is None) == fused
+
+
 def test_gradients_laid_out_otherwise():
     weight = torch.nn.Parameter(torch.ones(8, 4))
     other = torch.nn.Parameter(torch.ones(8, 4))

@@ -93,12 +93,13 @@ class GradScaler(torch.amp.GradScaler):
         optimizer._found = None
         if self._exact_skips:
             optimizer._measure()
-            self._note(optimizer, state)
+            self._note(optimizer)
+            self._check_noted(optimizer)
             result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
             optimizer._deferred = None
         else:
             result = optimizer.step(*args, **kwargs)
-            self._note(optimizer, state)
+            self._check_noted(optimizer)
         state["stage"] = OptState.STEPPED
         return result
 
@@ -106,10 +107,7 @@ class GradScaler(torch.amp.GradScaler):
         owed, self._owed = self._owed, []
         for optimizer in owed:
             if optimizer._deferred is not None and optimizer._deferred.scaler is self:  # the optimizer was not stepped
-                found = optimizer._measure().found_inf()
-                if found is not None:
-                    self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = {found.device: found}
-                optimizer._deferred = None
+                optimizer._drop_deferred()
         if self._enabled and can_defer_unscale() and len(self._per_optimizer_states) > 1:
             for state in self._per_optimizer_states.values():  # torch adds them up in place
                 found = state["found_inf_per_device"]
@@ -120,11 +118,15 @@ class GradScaler(torch.amp.GradScaler):
         return (self._enabled and self._defer_unscale and can_defer_unscale() and isinstance(optimizer, Fused) and optimizer._norm is None
                 and optimizer._scaler is None)
 
-    def _note(self, optimizer: Fused, state: dict[str, Any]) -> None:
+    def _note(self, optimizer: Fused) -> None:
+        """Notes for update() whether the newest step or measurement found inf or NaN."""
         found = optimizer._engine.found_inf()
-        if found is None:
+        self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = {} if found is None else {found.device: found}
+
+    def _check_noted(self, optimizer: Fused) -> None:
+        """Refuses a step without gradients as torch does, which takes it with fused=True."""
+        if not self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] and not optimizer.defaults.get("fused"):
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        state["found_inf_per_device"] = {found.device: found}
 
     def _unscale_now(self, optimizer: Fused) -> None:
         """Unscales now, because the gradients are about to be read."""
