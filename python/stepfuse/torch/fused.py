@@ -49,6 +49,7 @@ class Deferred:
         self.norm: str | None = None
         self.max_norm = 0.0
         self.measured: bool | None = None  # the engine has measured these gradients for it; False: it has failed; None: it has not tried
+        self.gradient: tuple[Tensor, int] | None = None  # one of those that it clips, and its version
 
     def mode(self, own: Mode) -> Mode:
         """`own` is the optimizer's own mode, which neither clips nor scales."""
@@ -412,14 +413,17 @@ class Fused(Weights, Optimizer):
         self._deferred.measured = True
         return self._engine
 
+    def _measured(self) -> Engine:
+        """Returns the engine with the deferred step's measurement, which is made if it is missing."""
+        return self._engine if self._deferred.measured and self._engine.measured else self._measure()
+
     def _drop_deferred(self) -> None:
         """Drops the work of a step that is not made. A GradScaler still gets its verdict, unless the gradients have caused an error."""
-        deferred = self._deferred
+        scaler = self._deferred.scaler
         try:
-            if deferred.scaler is not None and deferred.measured is not False:
-                if not (deferred.measured and self._engine.measured):
-                    self._measure()
-                deferred.scaler._note(self)
+            if scaler is not None and self._deferred.measured is not False:
+                self._measured()
+                scaler._note(self)
         finally:
             self._deferred = None
 
