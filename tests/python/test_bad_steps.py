@@ -316,7 +316,9 @@ def test_contradictions_are_refused(more, says):
 
 
 @pytest.mark.parametrize(("more", "says"), [({"policy": "x"}, "policy is one of torch, apex, megatron"), ({"hysteresis": 0}, "hysteresis=0"),
-                                            ({"min_scale": -1.0}, "min_scale=-1.0: a scale above 0")], ids=str)
+                                            ({"min_scale": -1.0}, "min_scale=-1.0: a scale above 0"),
+                                            *(({name: 0}, f"{name}=0: a number above 0") for name in (
+                                                "init_scale", "growth_factor", "backoff_factor", "growth_interval"))], ids=str)
 def test_scalers_refuse(more, says):
     with pytest.raises(ValueError) as error:
         LossScaler(**more)

@@ -52,10 +52,12 @@ class Engine(Binding):
         self.push_args(self.values)
         self.reduce()
 
-    def run(self, mode: Mode, values: Mapping[str, float]) -> None:
-        """Runs a step. `values` are arguments that groups do not have, if they differ from the program's defaults."""
-        # Measurements that no step has used belong to earlier gradients.
-        measured = self.measured and mode == self.mode
+    def run(self, mode: Mode, values: Mapping[str, float], measured: bool = False) -> None:
+        """Runs a step. `values` are arguments that groups do not have, if they differ from the program's defaults.
+
+        `measured` says that the last measure() was of these gradients. Without it, results that no step has used are measured again.
+        """
+        measured = measured and self.measured and mode == self.mode
         for shards in self.packed_shards:
             shards.look()
         self.scan(mode, self.kept if measured else {}, increment_versions if self.writes_weights else None)
@@ -65,8 +67,8 @@ class Engine(Binding):
             if shards.is_delayed:  # its next scale follows from what was written
                 shards.follow()
         self.push_args(values)
-        if not self.measured and self.mode.reads_ahead and (
-                self.ranks is not None or len(self.parts) > 1 and self.parts[0].sums):
+        if not (measured and self.measured) and self.mode.reads_ahead and (  # the scan may have bound again
+                self.measured or self.ranks is not None or len(self.parts) > 1 and self.parts[0].sums):
             self.reduce()
         for index, part in enumerate(self.parts):
             for p, copy in part.copies:

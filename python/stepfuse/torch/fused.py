@@ -48,6 +48,8 @@ class Deferred:
         self.scaler = scaler
         self.norm: str | None = None
         self.max_norm = 0.0
+        self.measured: bool | None = None  # the engine has measured these gradients for it; False: it has failed; None: it has not tried
+        self.gradient: tuple[Tensor, int] | None = None  # one of those that it clips, and its version
 
     def mode(self, own: Mode) -> Mode:
         """`own` is the optimizer's own mode, which neither clips nor scales."""
@@ -323,7 +325,7 @@ class Fused(Weights, Optimizer):
         if self._scaler is not None and hasattr(self, "grad_scale"):
             raise RuntimeError(f"{type(self).__name__} was given a LossScaler and is stepped by a GradScaler: leave out "
                                "one of them (scaler=…, or scaler.step)")
-        deferred, self._deferred = self._deferred, None
+        deferred = self._deferred
         self._found = None
         engine = self._engine or self._bound()
         had_grad = torch.is_grad_enabled()
@@ -335,7 +337,11 @@ class Fused(Weights, Optimizer):
                     mode = mode._replace(scaler=None, clip=None, monitor=False)
                 engine.run(mode, values if norm is None else {**values, "external_norm": float(norm)})
             else:
-                engine.run(deferred.mode(self._own_mode), {**self._step_args, "max_norm": deferred.max_norm})
+                measured, deferred.measured = bool(deferred.measured), False  # if this step fails, the next try measures again
+                engine.run(deferred.mode(self._own_mode), {**self._step_args, "max_norm": deferred.max_norm}, measured)
+                self._deferred = None
+                if deferred.scaler is not None:
+                    deferred.scaler._note(self)
         finally:
             private.set_grad_enabled(had_grad)
         return loss
@@ -386,7 +392,8 @@ class Fused(Weights, Optimizer):
         move(self.param_groups, param, group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        self._deferred = None  # it was for the gradients that end here
+        if self._deferred is not None:
+            self._drop_deferred()
         super().zero_grad(set_to_none)
 
     def _make_state(self) -> None:
@@ -400,9 +407,25 @@ class Fused(Weights, Optimizer):
 
     def _measure(self) -> Engine:
         """Runs the deferred step's first launch, which reads the gradients."""
+        self._deferred.measured = False
         with torch.no_grad():
             self._bound().measure(self._deferred.mode(self._own_mode))
+        self._deferred.measured = True
         return self._engine
+
+    def _measured(self) -> Engine:
+        """Returns the engine with the deferred step's measurement, which is made if it is missing."""
+        return self._engine if self._deferred.measured and self._engine.measured else self._measure()
+
+    def _drop_deferred(self) -> None:
+        """Drops the work of a step that is not made. A GradScaler still gets its verdict, unless the gradients have caused an error."""
+        scaler = self._deferred.scaler
+        try:
+            if scaler is not None and self._deferred.measured is not False:
+                self._measured()
+                scaler._note(self)
+        finally:
+            self._deferred = None
 
     @property
     def last_step_skipped(self) -> Tensor | None:

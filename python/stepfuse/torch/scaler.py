@@ -42,6 +42,10 @@ class LossScaler:
         check_integer("hysteresis", hysteresis, "a number of overflows", 1, 1 << 31)
         if not as_number(min_scale) > 0:
             refuse("min_scale", min_scale, "a scale above 0")
+        for name, value in (("init_scale", init_scale), ("growth_factor", growth_factor), ("backoff_factor", backoff_factor),
+                            ("growth_interval", growth_interval)):
+            if value == 0:  # the library would take its default
+                refuse(name, value, "a number above 0")
         self._policy = policy
         self._native = _core.Scaler(init_scale, growth_factor, backoff_factor, growth_interval)
         self._factors = {"growth_factor": growth_factor, "backoff_factor": backoff_factor,
