@@ -10,7 +10,7 @@ import torch
 from pairs import Pair, needs_names, same_state, step_counts
 
 import stepfuse.torch
-from stepfuse.torch import SGD, Adafactor, Adagrad, Adam, AdamW, Lion, RMSprop, binding, private
+from stepfuse.torch import SGD, Adagrad, Adam, AdamW, Lion, RMSprop, binding, private
 from stepfuse.torch.optimizers import ADAM_DECOUPLES
 
 FUSED = [
@@ -179,21 +179,12 @@ def test_copies_go_on_alike(how):
 
 
 @pytest.mark.parametrize("how", [copy.deepcopy, lambda optimizer: pickle.loads(pickle.dumps(optimizer))], ids=["deepcopy", "pickle"])
-def test_copies_check_and_complete_new_groups(how):
-    def params():
-        return [torch.nn.Parameter(torch.ones(4, 8))]
-
-    optimizer = how(AdamW(params()))
+def test_copies_check_new_groups(how):
+    optimizer = how(AdamW([torch.nn.Parameter(torch.ones(4, 8))]))
     for wrong, message in (({"betas": (2.0, 3.0)}, r"betas\[0\]=2.0"), ({"moments": "nonsense"}, "no format 'nonsense'")):
         with pytest.raises(ValueError, match=message):
-            optimizer.add_param_group({"params": params(), **wrong})
+            optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(4, 8))], **wrong})
     assert len(optimizer.param_groups) == 1
-    optimizer = how(Adafactor(params()))
-    optimizer.add_param_group({"params": params()})
-    for group in optimizer.param_groups:
-        group["params"][0].grad = torch.full((4, 8), 0.5)
-    optimizer.step()
-    assert torch.equal(*(group["params"][0] for group in optimizer.param_groups))
 
 
 @pytest.mark.parametrize(("cls", "kw"), FUSED[1:2] + FUSED[5:6] + FUSED[7:], ids=lambda x: getattr(x, "__name__", ""))
