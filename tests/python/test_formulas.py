@@ -242,6 +242,71 @@ def test_eval_weights_of_schedule_free():
         pair.theirs.train()
 
 
+def some_steps(optimizer, params, steps):
+    for step in steps:
+        torch.manual_seed(step)
+        for p in params:
+            p.grad = torch.randn(p.shape).to(p.dtype)
+        optimizer.step()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("cls", [ScheduleFreeAdamW, ScheduleFreeSGD])
+@pytest.mark.parametrize("saved_in", ["eval", "train"])
+@pytest.mark.parametrize("loaded_in", ["eval", "train"])
+def test_schedule_free_resumes_from_a_checkpoint_of_either_mode(cls, dtype, saved_in, loaded_in):
+    """As torch's checkpoints: a run that is saved and loaded is bit-identical to one that never stopped."""
+    torch.manual_seed(1)
+    start = [torch.randn(16, 8), torch.randn(5)]
+    params = [torch.nn.Parameter(t.to(dtype)) for t in start]
+    optimizer = cls([{"params": params[:1]}, {"params": params[1:], "lr": 0.02}], lr=0.05)
+    some_steps(optimizer, params, range(4))
+    getattr(optimizer, saved_in)()
+    file = io.BytesIO()
+    torch.save(([p.detach() for p in params], optimizer.state_dict()), file)
+    file.seek(0)
+    weights, state = torch.load(file, weights_only=True)
+    again = [torch.nn.Parameter(torch.zeros_like(p)) for p in params]
+    other = cls([{"params": again[:1]}, {"params": again[1:]}])
+    if loaded_in == "eval":
+        some_steps(other, again, range(2))
+        other.eval()
+    with torch.no_grad():
+        for p, w in zip(again, weights):
+            p.copy_(w)
+    other.load_state_dict(state)
+    if saved_in == "eval":
+        with pytest.raises(RuntimeError, match="call train"):
+            other.step()
+    for mine, mine_of in ((optimizer, params), (other, again)):
+        mine.train()
+        some_steps(mine, mine_of, range(4, 6))
+    assert all(torch.equal(p, q) for p, q in zip(params, again))
+    assert same_state(optimizer.state_dict(), other.state_dict())
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+def test_schedule_free_takes_the_mode_of_the_optimizer_for_older_checkpoints(mode):
+    """Checkpoints and pickles had no `train_mode`. A group that is added has the mode of the others."""
+    p, q = (torch.nn.Parameter(torch.ones(4)) for _ in range(2))
+    optimizer = ScheduleFreeSGD([p], lr=0.1)
+    some_steps(optimizer, [p], range(3))
+    saved = optimizer.state_dict()
+    del saved["param_groups"][0]["train_mode"]
+    getattr(optimizer, mode)()
+    optimizer.load_state_dict(saved)
+    optimizer.add_param_group({"params": [q]})
+    assert [group["train_mode"] for group in optimizer.param_groups] == [mode == "train"] * 2
+    state = optimizer.__getstate__()
+    for group in state["param_groups"]:
+        del group["train_mode"]
+    older = ScheduleFreeSGD.__new__(ScheduleFreeSGD)
+    older.__setstate__({**state, "_evaluates": mode == "eval"})
+    before = p.detach().clone()
+    older.train()
+    assert torch.equal(before, p) == (mode == "train")
+
+
 @pytest.mark.parametrize(("warmup_steps", "r", "weight_lr_power"), [(5, 0, 2), (0, 1.5, 2), (0, 0, 0.5), (3, 0.5, 1)])
 def test_schedule_free_warms_up_and_weighs_steps(warmup_steps, r, weight_lr_power):
     ours, beta, lr = torch.nn.Parameter(torch.randn(50)), 0.9, 0.1

@@ -1,6 +1,7 @@
 """Copies in squares for matrix products of few bits: copy_scale="mxfp8" of 8-bit parameters, and "nvfp4" of f32 ones."""
 
 import copy
+import weakref
 
 import pytest
 import torch
@@ -143,6 +144,32 @@ def test_a_parameter_with_other_memory_is_copied_again():
     train(optimizer, range(1))
     p.data = p.data * 4.0
     assert is_copy(p.detach(), optimizer.quantized(p, plain=True))
+
+
+def test_memory_is_not_reused_unnoticed():
+    """An allocator gives new tensors the addresses of old ones, if nothing else has these."""
+    p, = parameters(shapes=((64, 64),))
+    optimizer = SGD([p], lr=0.0, copy_scale="nvfp4")
+    for step in range(10):
+        p.data = torch.full((64, 64), 1.0)
+        optimizer.quantized(p, plain=True)
+        address = p.data_ptr()
+        p.data = torch.full((64, 64), 2.0)
+        tensors = [torch.full((64, 64), 3.0) for _ in range(50)]
+        p.data = next((t for t in tensors if t.data_ptr() == address), tensors[0])
+        if step % 2:
+            train(optimizer, range(1))
+        assert optimizer.quantized(p, plain=True).tensor_scale == torch.tensor(3.0) / (448 * 6), step
+
+
+def test_replaced_memory_is_free_after_the_next_step():
+    p, = parameters(shapes=((64, 64),))
+    optimizer = SGD([p], lr=0.1, copy_scale="nvfp4")
+    train(optimizer, range(2))
+    storage = weakref.ref(p.untyped_storage())
+    p.data = p.data.clone()
+    train(optimizer, range(2, 3))
+    assert storage() is None
 
 
 @pytest.mark.parametrize("way", (*EIGHTS, *FOURS))

@@ -79,6 +79,7 @@ class Binding:
     def pull(self) -> None:
         """Makes the optimizer's state true: counts that live on a GPU, buffers that no step has begun."""
         state = self.optimizer.state
+        self.follow_groups()
         for part in self.parts:
             if part.counts is not None and not part.counts_on_host:
                 part.set_values("step", part.counts, part.step.read_state("step"))
@@ -94,6 +95,17 @@ class Binding:
                 for p, begun in zip(part.params, part.step.read_state("momentum_begun")):
                     if not begun and p in state:
                         stored.pop_arrays(state[p], "momentum_buffer")
+
+    def follow_groups(self) -> None:
+        """Takes dicts that have replaced groups of the parts. A replacement has parameters of the group that is gone."""
+        now = {id(group) for group in self.optimizer.param_groups}
+        known = {id(group) for part in self.parts for group in part.groups}
+        if known <= now:
+            return
+        new = {id(p): group for group in self.optimizer.param_groups if id(group) not in known for p in group["params"]}
+        for part in self.parts:
+            part.groups = [group if id(group) in now else next((new[id(p)] for p in group["params"] if id(p) in new), group)
+                           for group in part.groups]
 
     def bind(self) -> None:
         self.pull()
@@ -224,7 +236,8 @@ class Binding:
         return "kahan" if rounding == "stochastic" and not draws_by_element(p) else rounding
 
     def choices(self) -> list[tuple[Any, ...]]:
-        """Returns what a binding depends on in the groups."""
+        """Returns what a binding depends on in the groups. The walk asks if an item is a different object."""
+        self.follow_groups()
         return [(*self.optimizer._options(g), *self.shared_options(g), *(g.get(n) for n in BINDING_OPTIONS))
                 for g in self.optimizer.param_groups]
 
@@ -334,6 +347,11 @@ class Binding:
             if is_gathered and mine.numel() == 0 and name not in state[p]:  # what the owner has will be copied to
                 state[p][name] = torch.full((count(p, position.columns),), first, dtype=NUMBERS[dtype], device="cpu")
         kept = [state[p].get(name) if n else None for p, n in zip(part.params, counts)]
+        for k, n, label in zip(kept, counts, part.names):
+            if k is not None and k.numel() != n:
+                raise ValueError(f"{type(self.optimizer).__name__}: state '{name}' of {label} has shape {tuple(k.shape)}, and this step has {n} "
+                                 "values there: delete the parameter's state, or load a checkpoint of this class. torch.optim.Adafactor "
+                                 "factors more than two dimensions in a different way")
         kept = [torch.full((n,), first, dtype=NUMBERS[dtype], device="cpu") if k is None else k.reshape(n).to("cpu", NUMBERS[dtype])
                 for k, n in zip(kept, counts)]
         values = torch.cat(kept) if kept else on_host([], NUMBERS[dtype])

@@ -139,8 +139,10 @@ class Engine(Binding):
                 part.step.push(part.stream())
 
     def is_capturing(self) -> bool:
-        params = self.optimizer.param_groups[0]["params"]
-        return bool(params) and parts.is_capturing(params[0].device)
+        for group in self.optimizer.param_groups:
+            if group["params"]:
+                return parts.is_capturing(group["params"][0].device)
+        return False
 
     def check_capture(self, is_bound: bool) -> None:
         who = type(self.optimizer).__name__
@@ -275,7 +277,7 @@ class Engine(Binding):
             if same_layout(grad, like):
                 self.walk.set(index, grad.data_ptr())
                 return grad
-        if type(grad) is not Tensor:
+        if type(grad) not in (Tensor, torch.nn.Parameter):
             raise TypeError(f"{who} takes plain tensors; the gradient of {name} is a {type_name(grad)}")
         if grad.layout != torch.strided:
             raise RuntimeError(f"{who} does not support sparse gradients: that of {name} is one; use torch.optim.SparseAdam "

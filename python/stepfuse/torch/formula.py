@@ -162,11 +162,19 @@ class Formula(Fused):
 class ScheduleFree(Formula):
     """The Schedule-Free optimizers: the model to evaluate differs from the one that is trained.
 
-    Call eval() before you evaluate or save the model, and train() before you continue training.
+    Call eval() before you evaluate or save the model, and train() before you continue training. A state_dict() says
+    which of the two the parameters are (`train_mode` of each group), so load the model and the optimizer together.
     """
 
     _evaluates = False
     _following = ("weighted",)
+
+    def _complete_groups(self) -> None:
+        """Adds `train_mode`, which state_dict() has, to groups without it. Older checkpoints do not have it."""
+        super()._complete_groups()
+        for group in self.param_groups:
+            group.setdefault("train_mode", not self._evaluates)
+        self._evaluates = not all(group["train_mode"] for group in self.param_groups)
 
     def _options(self, group: dict[str, Any]) -> list[str]:
         return super()._options({**group, "weighted": group["r"] != 0 or group["weight_lr_power"] != 2})
@@ -189,20 +197,18 @@ class ScheduleFree(Formula):
 
     @torch.no_grad()
     def _move(self, evaluates: bool) -> None:
-        if evaluates == self._evaluates:
-            return
-        moved = [(group, p, self.state[p], stored.scale_mode(group, p)) for group in self.param_groups for p in group["params"] if self.state.get(p)]
+        groups = [group for group in self.param_groups if group["train_mode"] == evaluates]
+        moved = [(group, p, self.state[p], stored.scale_mode(group, p)) for group in groups for p in group["params"] if self.state.get(p)]
         for _, p, state, way in moved:  # before any parameter moves, because this may raise
             stored.convert_scales(self._live_scales(), state, p, way)
         self._evaluates = evaluates
+        for group in groups:
+            group["train_mode"] = not evaluates
         for group, p, state, way in moved:
             momentum = group["betas"][0] if "betas" in group else group["momentum"]
             weight = stored.to_f32(state, p)
             weight.lerp_(state["z"].to(p.device), 1 - 1 / momentum if evaluates else 1 - momentum)
             stored.store(state, p, weight, way)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_evaluates": self._evaluates}
 
 
 def signature(takes: Declared, following: tuple[str, ...]) -> inspect.Signature:

@@ -116,12 +116,16 @@ class Fused(Weights, Optimizer):
         for group in self.param_groups:
             check_weight_type({"weight_type": weight_type, **group})
             self._check_group(group)
-        self._is_set_up = True
         self._own_mode = mode_of(options)
         self._step_args = step_args(options, self._own_mode)
         check_args(program(self._recipe, (*self._options(self.param_groups[0]), *self._own_mode.options(False, True, False))), self._step_args,
                    lambda name: (name, -1))
         self._pieces = ExactNorm() if options["exact"] else None
+        self._finish_setup()
+
+    def _finish_setup(self) -> None:
+        """Sets what copies do not take along: constructor and copies have groups and mode by now."""
+        self._is_set_up = True
         # torch's GradScaler unscales for us as for any optimizer. This attribute tells trainers about an optimizer that
         # unscales itself.
         self._step_supports_amp_scaling = self._scaler is not None
@@ -516,6 +520,7 @@ class Fused(Weights, Optimizer):
         self.state = self._each_state(state_dicts.unpickled)
         self._complete_groups()
         self._engine = self._deferred = self._found = self._ranks = None
+        self._finish_setup()
         if self._loading is not None:
             self._keep_precision(self._loading)
 
