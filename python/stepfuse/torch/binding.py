@@ -56,6 +56,11 @@ def other_states(made: Any) -> dict[str, tuple[str, int, int]]:
             if not other and name not in OWN_STATES}
 
 
+def is_shared(name: str, granularity: int) -> bool:
+    """Returns whether all groups have one value of a state. A seed belongs to the groups that chose it."""
+    return granularity == PER_STEP and name != "seed"
+
+
 class Binding:
     writes_weights = True
 
@@ -88,7 +93,8 @@ class Binding:
             for name, (dtype, granularity, _) in part.states.items():
                 if granularity < PER_TENSOR:
                     bits = part.step.read_state(name)
-                    for g, group in enumerate(part.groups):
+                    # Groups whose first gradient is still to come get it, too.
+                    for g, group in enumerate(self.optimizer.param_groups if is_shared(name, granularity) else part.groups):
                         group[name] = from_bits(bits[g if granularity == PER_GROUP else 0], dtype)
             if "momentum_begun" in program(self.optimizer._recipe, part.options).states():
                 for p, begun in zip(part.params, part.step.read_state("momentum_begun")):
@@ -323,6 +329,8 @@ class Binding:
                 numbers = values.tolist()
             else:
                 groups = part.groups if granularity == PER_GROUP else part.groups[:1]
+                if is_shared(name, granularity):  # a group that is new to the part may lack it
+                    groups = [next((g for g in (*part.groups, *self.optimizer.param_groups) if name in g), {})]
                 numbers = [g.get(name, from_bits(initial, dtype)) for g in groups]
             part.step.write_state(name, [to_bits(x, dtype) for x in numbers])
 
