@@ -122,7 +122,7 @@ class Binding:
     def bind_parts(self) -> None:
         old = {part.key: part for part in self.parts}
         known = {id(p) for part in self.parts for p in part.params}
-        written = {id(self.order[i][0]) for i in self.walk.written()} if self.walk is not None else set()
+        written = self.find_written()
         counts = {id(p): c for part in self.parts if part.counts is not None for p, c in zip(part.params, part.step.read_state("step"))}
         self.meshes = self.optimizer._find_meshes() if self.mode.reads_ahead or self.mode.reports_layers else {}
         gathered = Gathered()
@@ -166,6 +166,17 @@ class Binding:
         self.parts, self.order, self.walk, self.gathered = made, order, walk, gathered
         self.to_compare = None if self.compared else self.ranks or self.optimizer._find_alike()
         self.places = {id(p): (part, slot) for p, _, part, slot in places}
+
+    def find_written(self) -> set[int]:
+        """Returns the ids of parameters that the program may have written to since the last step, or since their state was loaded or copied.
+        A parameter that comes back with its state is among them."""
+        params = [p for group in self.optimizer.param_groups for p in group["params"]]
+        if self.walk is None:
+            loaded = self.optimizer._loaded_weights
+            return {id(p) for p in params if id(p) in loaded and loaded[id(p)] != packed.version_of(p)}
+        known = {id(p) for p, *_ in self.order}
+        back = {id(p) for p in params if id(p) not in known and self.optimizer.state.get(p)}
+        return {id(self.order[i][0]) for i in self.walk.written()} | back
 
     def gathers(self, kind: tuple[str, ...], p: Tensor) -> bool:
         """Whether a step of that kind needs more of a DTensor than a rank has, and one rank can have it."""
