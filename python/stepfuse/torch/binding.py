@@ -366,14 +366,16 @@ class Binding:
         made = program(self.optimizer._recipe, part.options)
         copies = [packed.find(self.optimizer._live_packed(), p) for p, g in zip(part.params, part.group_of)
                   if packed.step_mode(part.groups[g], p) and "weight" in made.buffers()]
-        if copies:  # of parameters that are their own masters
-            packed.bind(part, copies)
-        elif "weight" in made.buffers():
-            self.forget_masters(part, made.buffers())
+        if "weight" in made.buffers():
             known = self.optimizer._live_scales()
             for p, g in zip(part.params, part.group_of):
                 if (way := stored.scale_mode(part.groups[g], p)) is not None or p in self.optimizer.state:  # which has else none
                     stored.convert_scales(known, self.optimizer.state[p], p, way)
+            # The conversion has read them. With copies in 4 bits "master" is the parameter itself.
+            self.forget_masters(part, {name: buffer for name, buffer in made.buffers().items() if not (copies and name == "master")})
+        if copies:  # of parameters that are their own masters
+            packed.bind(part, copies)
+        elif "weight" in made.buffers():
             stored.bind_scales(part, self.optimizer.state)
             for p, made_number, kept in stored.shared_numbers(part):
                 gathered.by_id[id(p)].shared.append((made_number, kept))
