@@ -434,11 +434,11 @@ class Binding:
         stored.take_writes(self.optimizer.state[p], p)
 
     def forget_masters(self, part: Part, buffers: dict[str, Any]) -> None:
-        """Drops masters of parameters that are stepped without one, because they would be outdated if used again."""
-        if not stored.RESTS.keys() & buffers.keys():
-            for p in part.params:
-                for name in stored.RESTS if p in self.optimizer.state else ():
-                    self.optimizer.state[p].pop(name, None)
+        """Drops masters and rounding errors of parameters that are stepped without, because they would be outdated if used again."""
+        outdated = [*(() if stored.RESTS.keys() & buffers.keys() else stored.RESTS), *({stored.KAHAN} - buffers.keys())]
+        for p in part.params:
+            for name in outdated if p in self.optimizer.state else ():
+                self.optimizer.state[p].pop(name, None)
 
     def array(self, p: Tensor, weight: Tensor, label: str, name: str, buffer: stored.Buffer) -> Tensor:
         """Returns an array of a parameter's state with the weight's layout. It is made or converted if necessary."""

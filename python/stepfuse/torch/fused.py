@@ -23,7 +23,7 @@ from .engine import Engine
 from .exact import ExactNorm
 from .groups import SCALES, move, set_scales
 from .options import (
-    GROUP_OPTIONS, KEPT, OPTIONS, check_group, check_weight_type, expand, group_defaults, mode_of, recipe_options, step_args, take_options,
+    GROUP_OPTIONS, KEPT, OPTIONS, check_group, check_weight_type, drop_rounding, expand, group_defaults, mode_of, recipe_options, step_args, take_options,
     take_store,
 )
 from .programs import program
@@ -475,6 +475,7 @@ class Fused(Weights, Optimizer):
             for key in KEPT:
                 group.pop(key, None)
             group.update(kept)
+            drop_rounding(group)
         with torch.no_grad():
             for p in self._scales or ():
                 stored.load_scales(self._scales, self.state.get(p, {}), p)
