@@ -207,6 +207,38 @@ def test_refused():
         Keeper(params).step()
 
 
+def test_a_value_of_all_steps_goes_on_when_the_first_group_begins():
+    text = 'optimizer x "" { hyper lr = 1.0\nstate n : step\nn = n + 1\nw = w - lr * f32(n) }'
+    late, early = (torch.nn.Parameter(torch.zeros(1)) for _ in range(2))
+    optimizer = Formula([{"params": [late]}, {"params": [early]}], formula=text)
+    for step in range(4):
+        early.grad, late.grad = torch.ones(1), torch.ones(1) if step == 3 else None
+        optimizer.step()
+    assert (late.item(), early.item()) == (-4, -10) and [g["n"] for g in optimizer.state_dict()["param_groups"]] == [4, 4]
+
+
+@pytest.mark.parametrize("declaration", [
+    "state updated : tensor", "state counted : group", "state copy_amax : row", "state copy_scale : tensor", "state master : row",
+    "state kahan : tensor", "state master : group", "state copy_scale : group", "state seed : group", "state params : group",
+    "state param_names : step", "state lr_scales : group", "moment weight_scale"])
+def test_names_that_the_package_uses_itself_are_refused(declaration):
+    what, name = declaration.split()[:2]
+    text = f'optimizer x "" {{ hyper lr = 1\n{declaration}\n{name} = {name} + 1\nw = w - lr * g * f32({name}) }}'
+    with pytest.raises(stepfuse.Error, match=f"formula: '{what} {name}' declares a name that stepfuse.torch itself uses; choose a different name"):
+        Formula([torch.nn.Parameter(torch.ones(4))], formula=text)
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))], ids=["deepcopy", "pickle"])
+def test_state_of_the_program_with_any_name_is_copied(again):
+    p = torch.nn.Parameter(torch.ones(4))
+    optimizer = LAMB([p], lr=0.1)
+    p.grad = torch.ones(4)
+    optimizer.step()
+    optimizer.state[p]["my.note"] = "x"
+    other = again(optimizer)
+    assert other.state[other.param_groups[0]["params"][0]]["my.note"] == "x"
+
+
 def test_inputs_are_the_callers():
     p = torch.nn.Parameter(torch.ones(4))
     optimizer = Sophia([p], lr=0.1, beta1=0.5, gamma=0.01, weight_decay=0.0)

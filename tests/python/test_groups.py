@@ -148,6 +148,51 @@ def test_the_average_is_torchs(cls, more):
             ours.load_state_dict(saved)
 
 
+@pytest.mark.parametrize("kind", [{}, {"amsgrad": True}], ids=["one step", "a step of its own"])
+@pytest.mark.parametrize("late", [0, 1])
+def test_the_average_goes_on_when_a_group_is_unfrozen(late, kind):
+    torch.manual_seed(1)
+    a = [nn.Parameter(torch.randn(40)) for _ in range(2)]
+    b = [nn.Parameter(p.detach().clone()) for p in a]
+    groups = [[{"params": [p], **(kind if index == late else {})} for index, p in enumerate(params)] for params in (a, b)]
+    ours, plain = AdamW(groups[0], lr=0.1, ema_decay=0.9), AdamW(groups[1], lr=0.1)
+    model = nn.ParameterList(b)
+    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9))
+    for step in range(6):
+        for params, optimizer in ((a, ours), (b, plain)):
+            give(params, step)
+            if step < 4:
+                params[late].grad = None
+            optimizer.step()
+        average.update_parameters(model)
+        averages = list(average.module.parameters())
+        for index, p in enumerate(a):
+            assert torch.equal(ours.state[p]["ema"] if index != late or step >= 4 else p, averages[index]), step
+    assert [group["n_averaged"] for group in ours.state_dict()["param_groups"]] == [6, 6]
+
+
+@pytest.mark.parametrize("how", ["inserted", "an older checkpoint"])
+def test_a_first_group_that_lacks_the_shared_values_takes_them(how):
+    params = parameters()
+    optimizer = AdamW([{"params": params[:1]}, {"params": params[1:]}], lr=0.1, max_norm=0.5, clip="zclip", ema_decay=0.9)
+    for step in range(3):
+        give(params, step)
+        optimizer.step()
+    saved = optimizer.state_dict()
+    assert saved["param_groups"][1]["clip_count"] == saved["param_groups"][1]["n_averaged"] == 3
+    if how == "inserted":
+        params.append(nn.Parameter(torch.ones(4)))
+        optimizer.add_param_group({"params": params[-1]})
+        optimizer.param_groups.insert(0, optimizer.param_groups.pop())
+    else:
+        for name in ("clip_count", "n_averaged"):
+            del saved["param_groups"][0][name]
+        optimizer.load_state_dict(saved)
+    give(params, 3)
+    optimizer.step()
+    assert all(group["clip_count"] == group["n_averaged"] == 4 for group in optimizer.state_dict()["param_groups"])
+
+
 def test_averaged_shows_the_average_and_puts_the_weights_back():
     params = parameters(torch.bfloat16)
     optimizer = AdamW(params, lr=0.1, ema_decay=0.5, scaler=LossScaler(init_scale=1.0))

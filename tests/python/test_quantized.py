@@ -253,3 +253,25 @@ def test_refused_with_what_to_change():
     p = parameters(shapes=((4, 64),))[0]
     with pytest.raises(ValueError, match="is its own master, and has no scale: quantized"):
         AdamW([p], copy_scale="nvfp4").copy_scale_inv(p)
+
+
+@pytest.mark.parametrize("way", FOURS)
+@pytest.mark.parametrize("master", ["f32", "remainder", "ecc24"])
+def test_a_run_in_f32_leaves_no_outdated_master(master, way):
+    """A bf16 run that continues from it starts with its weights."""
+    b = torch.nn.Parameter(torch.ones(64, 64, dtype=torch.bfloat16))
+    first = SGD([b], lr=1.0, master=master)
+    b.grad = torch.zeros_like(b)
+    first.step()
+    f = torch.nn.Parameter(torch.ones(64, 64))
+    second = SGD([f], lr=1.0, copy_scale=way)
+    second.load_state_dict(first.state_dict())
+    f.grad = torch.full((64, 64), 0.5)
+    second.step()
+    assert stored.find_rest(second.state[f]) is None and "master" not in second.plain_state_dict()["state"][0]
+    c = torch.nn.Parameter(f.detach().bfloat16())
+    third = SGD([c], lr=1.0)
+    third.load_state_dict(second.state_dict())
+    c.grad = torch.zeros_like(c)
+    third.step()
+    assert c.eq(0.5).all()

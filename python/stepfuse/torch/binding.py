@@ -56,6 +56,11 @@ def other_states(made: Any) -> dict[str, tuple[str, int, int]]:
             if not other and name not in OWN_STATES}
 
 
+def is_shared(name: str, granularity: int) -> bool:
+    """Returns whether all groups have one value of a state. A seed belongs to the groups that chose it."""
+    return granularity == PER_STEP and name != "seed"
+
+
 class Binding:
     writes_weights = True
 
@@ -89,7 +94,8 @@ class Binding:
             for name, (dtype, granularity, _) in part.states.items():
                 if granularity < PER_TENSOR:
                     bits = part.step.read_state(name)
-                    for g, group in enumerate(part.groups):
+                    # Groups whose first gradient is still to come get it, too.
+                    for g, group in enumerate(self.optimizer.param_groups if is_shared(name, granularity) else part.groups):
                         group[name] = from_bits(bits[g if granularity == PER_GROUP else 0], dtype)
             if "momentum_begun" in program(self.optimizer._recipe, part.options).states():
                 for p, begun in zip(part.params, part.step.read_state("momentum_begun")):
@@ -128,7 +134,7 @@ class Binding:
     def bind_parts(self) -> None:
         old = {part.key: part for part in self.parts}
         known = {id(p) for part in self.parts for p in part.params}
-        written = {id(self.order[i][0]) for i in self.walk.written()} if self.walk is not None else set()
+        written = self.find_written()
         counts = {id(p): c for part in self.parts if part.counts is not None for p, c in zip(part.params, part.step.read_state("step"))}
         self.meshes = self.optimizer._find_meshes() if self.mode.reads_ahead or self.mode.reports_layers else {}
         gathered = Gathered()
@@ -172,6 +178,17 @@ class Binding:
         self.parts, self.order, self.walk, self.gathered = made, order, walk, gathered
         self.to_compare = None if self.compared else self.ranks or self.optimizer._find_alike()
         self.places = {id(p): (part, slot) for p, _, part, slot in places}
+
+    def find_written(self) -> set[int]:
+        """Returns the ids of parameters that the program may have written to since the last step, or since their state was loaded or copied.
+        A parameter that comes back with its state is among them."""
+        params = [p for group in self.optimizer.param_groups for p in group["params"]]
+        if self.walk is None:
+            loaded = self.optimizer._loaded_weights
+            return {id(p) for p in params if id(p) in loaded and loaded[id(p)] != packed.version_of(p)}
+        known = {id(p) for p, *_ in self.order}
+        back = {id(p) for p in params if id(p) not in known and self.optimizer.state.get(p)}
+        return {id(self.order[i][0]) for i in self.walk.written()} | back
 
     def gathers(self, kind: tuple[str, ...], p: Tensor) -> bool:
         """Whether a step of that kind needs more of a DTensor than a rank has, and one rank can have it."""
@@ -336,6 +353,8 @@ class Binding:
                 numbers = values.tolist()
             else:
                 groups = part.groups if granularity == PER_GROUP else part.groups[:1]
+                if is_shared(name, granularity):  # a group that is new to the part may lack it
+                    groups = [next((g for g in (*part.groups, *self.optimizer.param_groups) if name in g), {})]
                 numbers = [g.get(name, from_bits(initial, dtype)) for g in groups]
             part.step.write_state(name, [to_bits(x, dtype) for x in numbers])
 
@@ -365,14 +384,16 @@ class Binding:
         made = program(self.optimizer._recipe, part.options)
         copies = [packed.find(self.optimizer._live_packed(), p) for p, g in zip(part.params, part.group_of)
                   if packed.step_mode(part.groups[g], p) and "weight" in made.buffers()]
-        if copies:  # of parameters that are their own masters
-            packed.bind(part, copies)
-        elif "weight" in made.buffers():
-            self.forget_masters(part, made.buffers())
+        if "weight" in made.buffers():
             known = self.optimizer._live_scales()
             for p, g in zip(part.params, part.group_of):
                 if (way := stored.scale_mode(part.groups[g], p)) is not None or p in self.optimizer.state:  # which has else none
                     stored.convert_scales(known, self.optimizer.state[p], p, way)
+            # The conversion has read them. With copies in 4 bits "master" is the parameter itself.
+            self.forget_masters(part, {name: buffer for name, buffer in made.buffers().items() if not (copies and name == "master")})
+        if copies:  # of parameters that are their own masters
+            packed.bind(part, copies)
+        elif "weight" in made.buffers():
             stored.bind_scales(part, self.optimizer.state)
             for p, made_number, kept in stored.shared_numbers(part):
                 gathered.by_id[id(p)].shared.append((made_number, kept))
@@ -431,11 +452,11 @@ class Binding:
         stored.take_writes(self.optimizer.state[p], p)
 
     def forget_masters(self, part: Part, buffers: dict[str, Any]) -> None:
-        """Drops masters of parameters that are stepped without one, because they would be outdated if used again."""
-        if not stored.RESTS.keys() & buffers.keys():
-            for p in part.params:
-                for name in stored.RESTS if p in self.optimizer.state else ():
-                    self.optimizer.state[p].pop(name, None)
+        """Drops masters and rounding errors of parameters that are stepped without, because they would be outdated if used again."""
+        outdated = [*(() if stored.RESTS.keys() & buffers.keys() else stored.RESTS), *({stored.KAHAN} - buffers.keys())]
+        for p in part.params:
+            for name in outdated if p in self.optimizer.state else ():
+                self.optimizer.state[p].pop(name, None)
 
     def array(self, p: Tensor, weight: Tensor, label: str, name: str, buffer: stored.Buffer) -> Tensor:
         """Returns an array of a parameter's state with the weight's layout. It is made or converted if necessary."""

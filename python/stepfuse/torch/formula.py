@@ -15,14 +15,22 @@ import torch
 
 from .. import _core
 from . import stored
-from .binding import other_states
+from .binding import PER_STEP, PER_TENSOR, other_states
 from .programs import program
 from .fused import FLAGS, Fused
-from .options import OPTIONS, expand
+from .groups import SCALES
+from .options import GROUP_OPTIONS, OPTIONS, expand
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim.optimizer import ParamsT
+
+
+# Names that this package itself uses: in a parameter's state, in a step, and as keys of groups.
+TAKEN_STATES = frozenset((*stored.STATES, *stored.RESTS, stored.KAHAN))
+TAKEN_BY_STEPS = frozenset(("updated", "counted", *stored.NAMES))
+TAKEN_KEYS = frozenset(("params", "param_names", "maximize", "differentiable", *GROUP_OPTIONS, *SCALES.values()))
+TAKEN_MOMENTS = frozenset(("weight_scale", "copy_scale_inv"))
 
 
 class Declared(NamedTuple):
@@ -55,6 +63,17 @@ def chosen(options: Iterable[str]) -> tuple[str, ...]:
     return (*(o for o in options if o in FLAGS), *(["with=" + "|".join(own)] if own else []))
 
 
+def check_names(made: Any) -> None:
+    """Refuses declarations with names that this package itself uses: their values would be lost, or taken for something else."""
+    found = [f"moment {name}" for name in made.buffers() if name in TAKEN_MOMENTS]
+    for name, (dtype, granularity, *_) in made.states().items():
+        is_of_random = (name, dtype, granularity) == ("seed", "i64", PER_STEP)
+        if name in TAKEN_BY_STEPS or name in (TAKEN_STATES if granularity >= PER_TENSOR else TAKEN_KEYS) and not is_of_random:
+            found.append(f"state {name}")
+    if found:
+        raise _core.Error(f"formula: '{found[0]}' declares a name that stepfuse.torch itself uses; choose a different name")
+
+
 @functools.lru_cache(maxsize=256)
 def declared(formula: str) -> Declared:
     text = formula if "{" in formula else _core.formula_text(formula)
@@ -68,6 +87,7 @@ def declared(formula: str) -> Declared:
             if not choice:
                 raise
             continue  # an option that needs or excludes a different one
+        check_names(made)
         hyper = {**made.args(), **hyper}
         wide = re.search(r"= reduce_\w+ %\S+ : [^<\[]", made.text()) is not None
         couples = couples or wide or any(granularity < 2 for _, granularity, _ in other_states(made).values())

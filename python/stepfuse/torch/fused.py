@@ -14,16 +14,16 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import flashoptim, layers, private, state_dicts, stored, torchao
+from . import flashoptim, layers, packed, private, state_dicts, stored, torchao
 from .arguments import NORMS, check_args, check_factors, check_kind, refuse
 from .binding import PLAIN
-from .checks import check_copies
+from .checks import PLAIN as PLAIN_TENSORS, check_copies
 from .eager import Optimizer
 from .engine import Engine
 from .exact import ExactNorm
 from .groups import SCALES, move, set_scales
 from .options import (
-    GROUP_OPTIONS, KEPT, OPTIONS, check_group, check_weight_type, expand, group_defaults, mode_of, recipe_options, step_args, take_options,
+    GROUP_OPTIONS, KEPT, OPTIONS, check_group, check_weight_type, drop_rounding, expand, group_defaults, mode_of, recipe_options, step_args, take_options,
     take_store,
 )
 from .programs import program
@@ -77,6 +77,7 @@ class Fused(Weights, Optimizer):
     _loading: dict[str, Any] | None = None
     _deferred: Deferred | None = None
     _found: list[Tensor] | None = None  # result of a GradScaler that unscales; otherwise the engine knows
+    _loaded_weights: Mapping[int, tuple[int, int, int]] = MappingProxyType({})  # version and address when masters were loaded, by the parameter's id
 
     def _options(self, group: dict[str, Any]) -> list[str]:
         """Returns a group's options that decide the program. Everything else is data."""
@@ -501,6 +502,7 @@ class Fused(Weights, Optimizer):
             for key in KEPT:
                 group.pop(key, None)
             group.update(kept)
+            drop_rounding(group)
         with torch.no_grad():
             for p in self._scales or ():
                 stored.load_scales(self._scales, self.state.get(p, {}), p)
@@ -521,6 +523,8 @@ class Fused(Weights, Optimizer):
         self._complete_groups()
         self._engine = self._deferred = self._found = self._ranks = None
         self._finish_setup()
+        self._loaded_weights = {id(p): packed.version_of(p) for g in self.param_groups for p in g["params"]
+                                if type(local(p)) in PLAIN_TENSORS and p.layout == torch.strided and not p.is_inference()}
         if self._loading is not None:
             self._keep_precision(self._loading)
 
