@@ -1,9 +1,10 @@
 """Recording a step and `stepfuse replay`, through the command line tool."""
 
+import json
 import pathlib
 import tempfile
 
-from case import Case, call, main
+from case import ENV, SOURCE, Case, call, main
 
 
 class Replay(Case):
@@ -95,4 +96,16 @@ class Names(Case):
 
 
 if __name__ == "__main__":
+    def test_a_layout_in_a_file_whose_name_is_not_utf_8(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder.encode() + b"/\xff.safetensors"
+            pathlib.Path(path.decode(errors="surrogateescape")).write_bytes((SOURCE / "tests/cli/adamw.safetensors").read_bytes())
+            layout = f"--layout={path.decode(errors='surrogateescape')}"
+            verbs = [["run", "sgd", "--backend=interpret"], ["explain", "sgd", "--no-compile"], ["explain", "sgd", "--ranks=8"]]
+            if ENV["llvm"]["available"]:
+                verbs.append(["bench", "sgd", "--rounds=1"])
+            for words in verbs:
+                data = json.loads(self.ok(*words, layout, "--json"))
+                self.assertEqual(data.get("layout", "\ufffd"), "\ufffd", words)
+
     main()

@@ -6,12 +6,12 @@
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "ir/text/near_names.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
 #include "tools/cli/cuda_code.hpp"
 #include "tools/cli/settings.hpp"
+#include "tools/cli/json.hpp"
 #include "tools/cli/source.hpp"
 #include "tools/cli/table.hpp"
 #include "tools/cli/terminal.hpp"
@@ -83,14 +83,13 @@ double median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-nlohmann::ordered_json number(double v) {
+Json number(double v) {
   // JSON has no NaN and no infinity.
   if (std::isfinite(v)) return v;
   return std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf";
 }
 
 void print_summary_json(const Summary& s) {
-  using Json = nlohmann::ordered_json;
   const RunReport& r = s.report;
   Json j = {{"step", s.source.title},        {"backend", s.options.backend},
             {"form", s.options.form},        {"layout", s.layout.name},
@@ -120,7 +119,7 @@ void print_summary_json(const Summary& s) {
   }
   j["reports"] = reports;
   if (s.options.digest) j["digest"] = r.digest;
-  fmt::print("{}\n", j.dump(2));
+  print_json(j);
 }
 
 // The members of a list in one cell; only the first ones if there are many.
