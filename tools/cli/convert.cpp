@@ -6,6 +6,7 @@
 
 #include <stepfuse/checkpoint.hpp>
 
+#include "tools/cli/source.hpp"
 #include "tools/cli/verbs.hpp"
 
 namespace stepfuse::cli {
@@ -39,7 +40,8 @@ void add_convert(CLI::App& app, Action& action) {
       ->required();
   verb->add_option("--moments-below", options->below,
                    "Tensors with fewer elements keep f32, as with the recipe option [0]")
-      ->type_name("N");
+      ->type_name("N")
+      ->transform(in_range<uint64_t>(0, ~uint64_t{0}));
   verb->callback([&action, options] {
     action = [options] {
       convert_checkpoint(options->from, options->to, options->moments, options->below);

@@ -125,7 +125,7 @@ void add_replay(CLI::App& app, Action& action) {
       ->check(one_of({"fused", "split", "unfused"}));
   verb->add_option("--threads", o->threads, "Number of CPU threads; 0 means all [0]")
       ->type_name("N")
-      ->check(in_range(0, 4096));
+      ->transform(in_range(0, 4096));
   verb->add_option("--result", o->result, "Write the result to a file, for --compare")
       ->type_name("FILE.safetensors");
   verb->add_option("--compare", o->compare, "Compare with such a file instead of the interpreter")
