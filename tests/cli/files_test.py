@@ -8,7 +8,7 @@ import signal
 import subprocess
 import tempfile
 
-from case import BINARY, ENVIRONMENT, SOURCE, Case, call, main
+from case import BINARY, ENV, ENVIRONMENT, SOURCE, Case, call, main
 
 FORMULA = "optimizer o \"\"{\n" + "// a comment\n" * 1000 + "w=w-g\n}\n"
 
@@ -124,6 +124,17 @@ class Written(Case):
         script = f"{BINARY} dump adamw -o >(cat); wait"
         done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=ENVIRONMENT, check=True)
         self.assertEqual(done.stdout, expected)
+
+    def test_every_verb_refuses_a_name_that_cannot_be_written_alike(self):
+        verbs = [["dump", "adamw", "-o"], ["explore", "sgd", "-o"], ["man", "-o"],
+                 ["convert", "--moments=fp8", SOURCE / "tests/cli/adamw.safetensors"]]
+        if ENV["llvm"]["available"]:
+            verbs += [["bench", "sgd", "--params=1000", "--rounds=1", "-o"], ["aot", "sgd", "--for=x86-64", "-o"]]
+        for verb in verbs:
+            said = self.fails(2, "cannot write", *verb, self.path / "inside")
+            self.assertEqual(said.count(str(self.path)), 1, said)
+            self.assertIn("Not a directory", said)
+        self.only("mine.opt")
 
     def test_what_is_no_file_is_named(self):
         self.fails(2, f"cannot write {self.folder}: it is a folder", "dump", "adamw", "-o", self.folder)

@@ -8,6 +8,7 @@
 
 #include "tools/cli/source.hpp"
 #include "tools/cli/verbs.hpp"
+#include "tools/workload/text_file.hpp"
 
 namespace stepfuse::cli {
 namespace {
@@ -44,7 +45,9 @@ void add_convert(CLI::App& app, Action& action) {
       ->transform(in_range<uint64_t>(0, ~uint64_t{0}));
   verb->callback([&action, options] {
     action = [options] {
-      convert_checkpoint(options->from, options->to, options->moments, options->below);
+      write_named([&] {
+        convert_checkpoint(options->from, options->to, options->moments, options->below);
+      });
       return kOk;
     };
   });

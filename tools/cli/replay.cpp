@@ -16,6 +16,7 @@
 #include "tools/cli/verbs.hpp"
 
 namespace stepfuse::cli {
+#include "tools/workload/text_file.hpp"
 namespace {
 
 constexpr std::string_view kReplayFooter =
@@ -74,7 +75,7 @@ int replay_file(const ReplayArguments& o) {
   }
   StepRecord want = expected(o, record);
   StepRecord got = replay(record, device, form);
-  if (!o.result.empty()) save_record(o.result, got);
+  if (!o.result.empty()) write_named([&] { save_record(o.result, got); });
   auto d = first_difference(want, got);
   if (o.json) {
     Json j = {{"step", record.program.name},
