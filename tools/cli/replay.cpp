@@ -1,7 +1,9 @@
 // `stepfuse replay FILE`: repeats a recorded step and compares it with the interpreter, or with the
 // record of another run. Knows the runtime's records.
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
@@ -14,9 +16,9 @@
 #include "tools/cli/json.hpp"
 #include "tools/cli/source.hpp"
 #include "tools/cli/verbs.hpp"
+#include "tools/workload/text_file.hpp"
 
 namespace stepfuse::cli {
-#include "tools/workload/text_file.hpp"
 namespace {
 
 constexpr std::string_view kReplayFooter =
@@ -62,6 +64,12 @@ StepRecord expected(const ReplayArguments& o, const StepRecord& record) {
 }
 
 int replay_file(const ReplayArguments& o) {
+  std::error_code none;
+  if (std::filesystem::equivalent(o.file, o.result, none)) {
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("--result {}: this is the record itself; name a different file", o.result));
+  }
   StepRecord record = load_record(o.file);
   Form form = o.form.empty() ? record.form : *form_from_name(o.form);
   Device device = o.backend == "cpu" ? Device::cpu(o.threads) : Device::interpreter();
