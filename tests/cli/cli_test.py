@@ -187,7 +187,7 @@ class Dump(Case):
 
     def test_machine_code(self):
         if not ENV["nvrtc"]["available"]:
-            self.fails(3, "Set STEPFUSE_NVRTC_DIR", "dump", "adamw", "--emit=cubin")
+            self.fails(3, "set STEPFUSE_NVRTC_DIR", "dump", "adamw", "--emit=cubin")
         self.need("nvrtc")
         for arch in ("sm_80", "sm_90", "sm_100", "sm_120"):
             done = call("dump", *WHOLE, "--emit=cubin", "--arch", arch)
