@@ -148,14 +148,7 @@ bool is_entry(const fs::path& p) {
   return name.size() == kDigits + kSuffix.size() && name.ends_with(kSuffix) &&
          name.find_first_not_of("0123456789abcdef") == kDigits;
 }
-bool is_temporary(const fs::path& p) {  // <entry>.<process>.<number>.partial, as NewFile names it
-  auto is_number = [](const std::string& extension) {
-    return extension.size() > 1 && extension.find_first_not_of("0123456789", 1) == extension.npos;
-  };
-  fs::path numbered = p.stem(), of_process = numbered.stem();
-  return p.extension() == ".partial" && is_number(numbered.extension()) &&
-         is_number(of_process.extension()) && is_entry(of_process.stem());
-}
+bool is_temporary(const fs::path& p) { return is_name_of_unfinished(p.filename().string()); }
 bool is_file(const fs::directory_entry& e) {
   std::error_code ec;
   return fs::is_regular_file(e.symlink_status(ec));

@@ -115,9 +115,9 @@ void ship(const std::string& folder, const std::string& target, const std::strin
   DiskCache files(path, ~uint64_t{0});
   files.store(preimage, kernel);
   if (DiskCache::load_shipped(path, preimage) != kernel) {
-    throw Error(ErrorKind::device,
-                fmt::format("cannot write kernels to {}{}{}", path.string(),
-                            files.problem().empty() ? "" : ": ", files.problem()));
+    throw Error(ErrorKind::usage, files.problem().empty()
+                                      ? fmt::format("cannot write kernels to {}", path.string())
+                                      : fmt::format("cannot write kernels: {}", files.problem()));
   }
   fs::permissions(files.path_of(preimage), kRead | perms::owner_write, ec);
 }

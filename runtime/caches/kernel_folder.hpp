@@ -30,7 +30,7 @@ std::string shipped_preimage(const Variant& variant, std::string_view target,
                              std::string_view options, std::string_view kernel_text);
 std::optional<std::string> find_shipped(const std::string& target, const std::string& preimage);
 
-// Writes an entry that everybody can read. Throws Error{device} if it cannot be written.
+// Writes an entry that everybody can read. Throws Error{usage} if it cannot be written.
 void ship(const std::string& folder, const std::string& target, const std::string& preimage,
           const std::string& kernel);
 

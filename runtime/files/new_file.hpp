@@ -8,15 +8,15 @@
 
 namespace stepfuse {
 
-// The file is written next to `path` under a name that nobody else uses, and commit() renames it. If it
+// The file is written in the folder of `path` and has no name until commit(), so that nothing remains of it if the
+// process is killed. On file systems where every file has a name, it has one that nobody else uses. If it
 // replaces a file, it takes over that file's mode unless it is to be private; otherwise it gets `mode`. A
 // link, a device or a folder is not replaced. Every failure throws Error{device} and leaves the old file.
 constexpr unsigned kPrivateFile = 0600;
 
 class NewFile {
  public:
-  explicit NewFile(std::string path, unsigned mode = 0644);
-  ~NewFile();  // without commit(), nothing has changed
+  explicit NewFile(std::string path, unsigned mode = 0644);  // without commit(), nothing changes
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
@@ -27,10 +27,18 @@ class NewFile {
 
  private:
   [[noreturn]] void fail() const;
+  struct Partial {
+    ~Partial();  // closes the file and removes its name
+    int fd = -1;
+    std::string name;  // empty if the file has none
+  };
   std::string path_;
-  std::string partial_;
-  int fd_ = -1;
+  std::string folder_;  // with a slash at the end; empty for the current folder
+  Partial partial_;
 };
+
+// Whether NewFile gives this name to unfinished files, as in "stepfuse.1234.0.partial".
+bool is_name_of_unfinished(std::string_view name);
 
 void replace_file(const std::string& path, std::string_view content, unsigned mode = 0644);
 

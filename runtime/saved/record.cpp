@@ -200,13 +200,15 @@ std::optional<Recorder> Recorder::from_environment() {
                   fmt::format("STEPFUSE_RECORD={}: step={} is not a number from 0 to 2^64 - 1",
                               text, number));
     }
-  } else if (!when.empty() && when != "when=nonfinite") {
+  }
+  bool is_known = when.empty() || recorder.wanted_ || when == "when=nonfinite";
+  recorder.folder_ = v.substr(0, when.empty() ? v.size() : colon);
+  if (!is_known || recorder.folder_.empty()) {
     throw Error(
         ErrorKind::usage,
         fmt::format("STEPFUSE_RECORD={}: write folder, folder:when=nonfinite or folder:step=N",
                     text));
   }
-  recorder.folder_ = v.substr(0, when.empty() ? v.size() : colon);
   return recorder;
 }
 

@@ -19,9 +19,14 @@ void Layout::check(const TensorSpec& t) const {
     throw Error(ErrorKind::bind,
                 fmt::format("tensor {} '{}': {}", tensors_.size(), t.name.substr(0, 80), what));
   };
-  if (t.elements > kMaxElements || elements_ + t.elements > kMaxElements) {
+  if (t.elements > kMaxElements) {
     fail(fmt::format("{} elements are too many (a negative size?); a layout holds at most 2^44",
                      t.elements));
+  }
+  if (elements_ + t.elements > kMaxElements) {
+    fail(fmt::format(
+        "its {} elements and the {} before it are too many; a layout holds at most 2^44",
+        t.elements, elements_));
   }
   if (tensors_.size() >= kMaxTensors) fail("a layout holds at most 2^30 tensors");
   if (t.group < 0 || t.group >= kMaxGroups) {

@@ -99,7 +99,7 @@ void Step::Impl::wait() const {
 
 size_t Step::Impl::block_bytes() const {
   size_t own = backend->table_bytes(plan->kernels(), plan->tables);
-  return own == 0 ? plan->workspace.bytes : plan->tables_offset() + own;
+  return own == 0 ? plan->workspace.bytes : plan->workspace.tables_offset() + own;
 }
 
 // Makes memory, binding, argument shape and names for the current plan.
@@ -179,7 +179,7 @@ void Step::Impl::forget_phases() {
 void Step::Impl::attach() {
   backend->attach(plan->variant, plan->tables,
                   {&plan->workspace, plan->block->base(),
-                   plan->block->base() + plan->tables_offset(), plan->states});
+                   plan->block->base() + plan->workspace.tables_offset(), plan->states});
 }
 
 void Step::Impl::set_group(size_t tensor, int group) {

@@ -36,8 +36,6 @@ struct STEPFUSE_HIDDEN StepPlan {
   const KernelPlan& kernels() const { return variant.plan; }
   WorkspacePlan workspace;
   double passes_ms = 0;
-  // Returns where a backend's own tables start in the step's block.
-  size_t tables_offset() const { return (workspace.bytes + 255) / 256 * 256; }
 
   // Made by Step::Impl::allocate().
   std::unique_ptr<WorkspaceBlock> block;

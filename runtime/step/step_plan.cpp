@@ -44,7 +44,7 @@ size_t Step::workspace_bytes(const Program& program, const Layout& layout,
   LayoutCheck(program).add(layout);
   StepPlan plan(program, layout, options.form, options.observe);
   if (kind != Device::Kind::cuda) return plan.workspace.bytes;
-  return plan.tables_offset() + cuda_table_bytes(plan.kernels(), plan.tables);
+  return plan.workspace.tables_offset() + cuda_table_bytes(plan.kernels(), plan.tables);
 }
 
 }  // namespace stepfuse

@@ -26,7 +26,9 @@ struct WorkspacePlan {
   size_t passed_args = 0;  // arguments of a run that do not fit into a launch
   size_t args_bytes = 0;
   std::vector<size_t> scratch;  // [scratch array]
-  size_t bytes = 0;             // of the whole block
+  size_t bytes = 0;             // of the block, without a backend's tables
+  // Returns where a backend's own tables start in the block.
+  size_t tables_offset() const { return (bytes + 255) / 256 * 256; }
   static constexpr size_t npos = ~size_t{0};
 };
 

@@ -79,6 +79,18 @@ class Aot(Case):
         found = self.run_without(r"libnvrtc\.so", *RUN, "--backend=cuda", **driver)
         self.assertEqual(self.digest(found), expected)
 
+    def test_the_layout_that_the_help_shows(self):
+        self.need("llvm")
+        layout, = re.findall(r'\{"name": .*?\}\]\}', self.ok("aot", "--help"))
+        path = self.file("model.json", layout)
+        self.ok("aot", "adamw", "--for", "x86-64", "--layout", path, "-o", self.folder)
+        self.run_without("libLLVM", "adamw", "--layout", path, "--backend=cpu", "--cpu-level=x86-64", "--steps=1")
+
+    def test_a_layout_without_a_name(self):
+        path = self.file("model.json", '{"tensors": [{"name": "w", "shape": [1024, 768]}]}')
+        self.fails(1, 'the layout has no "name": add one, as in "name": "model"', "aot", "adamw", "--for", "x86-64", "--layout", path,
+                   "-o", self.folder)
+
     def test_mistakes(self):
         self.fails(2, "this machine", "aot", "sgd", "--for", "host", "-o", self.folder)
         self.fails(2, "unknown processor level", "aot", "sgd", "--for", "pentium", "-o", self.folder)

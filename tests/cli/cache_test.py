@@ -23,6 +23,11 @@ class Cache(Case):
                 self.assertIn("0 entries", self.ok("cache", "list", environment=where))
             self.fails(2, "'zz' is not the beginning of exactly one", "cache", "show", "zz", environment=where)
             self.fails(2, "cache show needs the name of a kernel", "cache", "show", environment=where)
+            kernel = pathlib.Path(folder, "0" * 32 + ".variant")
+            kernel.touch()
+            for what in ("clear", "list", "path"):
+                self.fails(2, f"cache {what}: only `stepfuse cache show` takes a name; got '3f9a'", "cache", what, "3f9a", environment=where)
+            self.assertTrue(kernel.exists())
         self.fails(3, "the kernel cache is off", "cache", "list")
         self.fails(2, "is not one of path, list, show, clear", "cache", "burn")
 

@@ -187,7 +187,7 @@ class Dump(Case):
 
     def test_machine_code(self):
         if not ENV["nvrtc"]["available"]:
-            self.fails(3, "Set STEPFUSE_NVRTC_DIR", "dump", "adamw", "--emit=cubin")
+            self.fails(3, "set STEPFUSE_NVRTC_DIR", "dump", "adamw", "--emit=cubin")
         self.need("nvrtc")
         for arch in ("sm_80", "sm_90", "sm_100", "sm_120"):
             done = call("dump", *WHOLE, "--emit=cubin", "--arch", arch)
@@ -446,6 +446,23 @@ class Run(Case):
         self.assertEqual(half, self.ok(*in_file))
         self.ok(*[w for w in in_file if w != "--per-tensor=lr"])  # the step has no such argument
         self.fails(2, "%external_norm of step @adamw has no default", *base, "--clip", "--external-norm")
+
+    def test_numbers_are_decimal(self):
+        base = ["run", "adamw", "--backend=interpret", "--params=10"]
+        run = json.loads(self.ok(*base, "--steps=010", "--seed=010", "--threads=008", "--json"))
+        self.assertEqual((run["steps"], run["seed"]), (10, 10))
+        self.assertEqual(self.ok(*base, "--steps=08", "--digest"), self.ok(*base, "--steps=8", "--digest"))
+        largest = 2**64 - 1
+        self.assertEqual(json.loads(self.ok(*base, f"--seed={largest}", "--json"))["seed"], largest)
+        for text in ("18446744073709551616", "-1", "-99999999999999999999999", "0x10", "1e3", "1.0"):
+            self.fails(2, f"--seed: expected a whole number from 0 to {largest}; got '{text}'", *base, f"--seed={text}")
+        checkpoint = SOURCE / "tests/cli/adamw.safetensors"
+        self.fails(2, "--moments-below: expected a whole number", "convert", checkpoint, "/dev/null", "--moments=fp8", "--moments-below=0x10")
+        self.fails(2, "--rounds: expected a whole number from 1 to 1000; got '0x9'", "bench", "adamw", "--rounds=0x9")
+        self.fails(2, "--threads: expected a whole number from 0 to 4096; got '0x1'", "bench", "adamw", "--threads=1,0x1")
+        self.fails(2, "--threads: expected a whole number", "replay", checkpoint, "--threads=0x1")
+        for text in ("nan", "0", "-1", "inf", "1e39"):
+            self.fails(2, f"got '{text}'", *base, f"--init-scale={text}")
 
     def test_no_tensors_no_steps(self):
         self.digest("adamw", "--backend=interpret", "--params=0")

@@ -1,9 +1,10 @@
 """Recording a step and `stepfuse replay`, through the command line tool."""
 
+import json
 import pathlib
 import tempfile
 
-from case import Case, call, main
+from case import ENV, SOURCE, Case, call, main
 
 
 class Replay(Case):
@@ -53,6 +54,23 @@ class Replay(Case):
             bad.write_bytes(record.read_bytes() + bytes(8))
             self.fails(2, "8 bytes follow its arrays", "replay", bad)
 
+    def test_a_result_does_not_replace_the_record(self):
+        with tempfile.TemporaryDirectory() as folder:
+            _, (record,) = self.record(folder)
+            before = record.read_bytes()
+            link = pathlib.Path(folder, "link")
+            link.symlink_to(record)
+            for result in (record, link):
+                self.fails(2, f"--result {result}: this is the record itself", "replay", record, "--backend=interpret",
+                           "--result", result)
+            self.assertEqual(record.read_bytes(), before)
+            self.fails(2, "cannot write", "replay", record, "--backend=interpret", "--result", f"{folder}/none/result")
+
+    def test_a_record_needs_a_folder(self):
+        for value in (":step=1", ":when=nonfinite"):
+            self.fails(2, f"STEPFUSE_RECORD={value}: write folder, folder:when=nonfinite or folder:step=N", "run", "adamw",
+                       "--params=10", "--backend=interpret", environment={"STEPFUSE_RECORD": value})
+
     def test_recording_that_fails_stops_no_run(self):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "file").write_text("not a folder")
@@ -77,6 +95,18 @@ class Names(Case):
             self.assertEqual(missing.returncode, 2)
             self.assertNotIn(b"\x1b", missing.stderr)
             self.assertNotIn(b"\xff", missing.stderr)
+
+    def test_a_layout_in_a_file_whose_name_is_not_utf_8(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder.encode() + b"/\xff.safetensors"
+            pathlib.Path(path.decode(errors="surrogateescape")).write_bytes((SOURCE / "tests/cli/adamw.safetensors").read_bytes())
+            layout = f"--layout={path.decode(errors='surrogateescape')}"
+            verbs = [["run", "sgd", "--backend=interpret"], ["explain", "sgd", "--no-compile"], ["explain", "sgd", "--ranks=8"]]
+            if ENV["llvm"]["available"]:
+                verbs.append(["bench", "sgd", "--rounds=1"])
+            for words in verbs:
+                data = json.loads(self.ok(*words, layout, "--json"))
+                self.assertEqual(data.get("layout", "\ufffd"), "\ufffd", words)
 
     def test_layouts(self):
         for text, message in (('{"name": "a", "tensors": [{"name": "w", "shape": [1e999]}]}', "not JSON"),

@@ -3,14 +3,17 @@
 #include "runtime/files/safetensors.hpp"
 
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <stepfuse/error.hpp>
 
+#include "runtime/files/new_file.hpp"
 #include "tests/support/file_faults.hpp"
 #include "tests/support/messages.hpp"
 #include "tests/support/scratch_folder.hpp"
@@ -225,24 +228,18 @@ TEST_CASE("a writer that is given up leaves nothing, and a planted partial file 
     writer.write("1234", 4);
   }
   CHECK(entries(folder.scratch.path()) == 0);
-  // The next names are another user's links.
+  // Every second name of an unfinished file is another user's link.
   std::string victim = (folder.scratch.path() / "victim").string();
   write_bytes(victim, "precious");
-  std::string beside = folder.file;
-  for (int i = 0; i < 20; ++i) {
-    TensorWriter look(folder.file, {}, {{"a", DType::f32, 1}});
-    std::string partial;
-    for (const auto& e : fs::directory_iterator(folder.scratch.path())) {
-      if (e.path().string().ends_with(".partial") && !e.is_symlink()) partial = e.path().string();
-    }
-    REQUIRE(!partial.empty());
-    // "….<count>.partial" with the next count.
-    size_t end = partial.rfind('.');
-    size_t begin = partial.rfind('.', end - 1) + 1;
-    uint64_t count = std::stoull(partial.substr(begin, end - begin));
-    fs::create_symlink(victim, partial.replace(begin, end - begin, std::to_string(count + 1)));
-    folder.write();
+  constexpr int kNames = 10'000;  // more than this process takes
+  for (int i = 0; i < kNames; i += 2) {
+    std::string name =
+        "stepfuse." + std::to_string(::getpid()) + "." + std::to_string(i) + ".partial";
+    REQUIRE(is_name_of_unfinished(name));
+    fs::create_symlink(victim, folder.scratch.path() / name);
   }
+  for (int i = 0; i < 20; ++i) folder.write();
   CHECK(read_bytes(victim) == "precious");
+  CHECK(entries(folder.scratch.path()) == 2 + kNames / 2);
   TensorReader(folder.file).check_digest();
 }

@@ -69,7 +69,10 @@ TEST_CASE("text that is not JSON is reported with its line and a caret") {
 
 TEST_CASE("mistakes are named with their tensor") {
   CHECK(has(error_of("[]"), "a layout is an object"));
-  CHECK(has(error_of(R"({"tensors": []})"), "\"name\" must be a string"));
+  CHECK(has(error_of(R"({"tensors": []})"), "the layout has no \"name\": add one, as in"));
+  CHECK(has(error_of(R"({"name": 1, "tensors": []})"), "\"name\" must be a string"));
+  CHECK(has(error_of(R"({"name": "n", "tensors": [{"shape": [1]}]})"),
+            "tensor entry 0: the tensor has no \"name\""));
   CHECK(has(error_of(R"({"name": "n"})"), "\"tensors\" must be an array"));
   CHECK(has(error_of(R"({"name": "n", "tensors": [7]})"), "tensor entry 0"));
   CHECK(has(error_of(in_tensor(R"("shap": [1])")), "there is no field \"shap\""));

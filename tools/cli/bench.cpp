@@ -78,10 +78,10 @@ void add_bench(CLI::App& app, Action& action) {
   verb->add_option("--threads", o->threads, "Number of threads, one or several; 0 means all [0]")
       ->type_name("N,…")
       ->delimiter(',')
-      ->check(in_range(0, 4096));
+      ->transform(in_range(0, 4096));
   verb->add_option("--rounds", o->rounds, "Rounds that are measured [9]")
       ->type_name("N")
-      ->check(in_range(1, 1000));
+      ->transform(in_range(1, 1000));
   add_settings(*verb, o->set);
   verb->add_option("--against", o->against, "Also time PyTorch's pipeline")
       ->type_name("torch|torch-compile")

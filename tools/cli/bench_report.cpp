@@ -1,11 +1,11 @@
-// `stepfuse bench` as a table, as JSON and as a picture. Knows the measurement and nlohmann-json.
+// `stepfuse bench` as a table, as JSON and as a picture. Knows the measurement.
 #include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "tools/cli/bench_run.hpp"
+#include "tools/cli/json.hpp"
 #include "tools/cli/table.hpp"
 
 namespace stepfuse::cli {
@@ -49,7 +49,6 @@ std::string bench_text(const BenchReport& r) {
 }
 
 std::string bench_json(const BenchReport& r) {
-  using Json = nlohmann::ordered_json;
   Json j = {{"step", r.title},      {"layout", r.layout}, {"parameters", r.parameters},
             {"tensors", r.tensors}, {"cpu", r.cpu},       {"rounds", r.rounds}};
   auto rows = [&](const std::vector<BenchRow>& all, bool steps) {
@@ -70,7 +69,7 @@ std::string bench_json(const BenchReport& r) {
   };
   j["rows"] = rows(r.rows, true);
   j["streams"] = rows(r.streams, false);
-  return j.dump(2) + "\n";
+  return json_text(j);
 }
 
 // Bars of milliseconds; the dashed line is the floor.

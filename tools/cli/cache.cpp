@@ -83,6 +83,11 @@ int cache(const CacheArguments& o) {
     throw Error(ErrorKind::usage,
                 "cache show needs the name of a kernel; see `stepfuse cache list`");
   }
+  if (o.what != "show" && !o.name.empty()) {
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("cache {}: only `stepfuse cache show` takes a name; got '{}'", o.what, o.name));
+  }
   DiskCache& cache = working_cache();
   if (o.what == "list") return list(cache, o.json);
   if (o.what == "show") return show(cache, o.name, o.json);

@@ -6,7 +6,9 @@
 
 #include <stepfuse/checkpoint.hpp>
 
+#include "tools/cli/source.hpp"
 #include "tools/cli/verbs.hpp"
+#include "tools/workload/text_file.hpp"
 
 namespace stepfuse::cli {
 namespace {
@@ -39,10 +41,13 @@ void add_convert(CLI::App& app, Action& action) {
       ->required();
   verb->add_option("--moments-below", options->below,
                    "Tensors with fewer elements keep f32, as with the recipe option [0]")
-      ->type_name("N");
+      ->type_name("N")
+      ->transform(in_range<uint64_t>(0, ~uint64_t{0}));
   verb->callback([&action, options] {
     action = [options] {
-      convert_checkpoint(options->from, options->to, options->moments, options->below);
+      write_named([&] {
+        convert_checkpoint(options->from, options->to, options->moments, options->below);
+      });
       return kOk;
     };
   });

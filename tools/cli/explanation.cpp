@@ -9,8 +9,11 @@
 #include "compiler/passes/pass_manager.hpp"
 #include "runtime/cpu/cpu_kernel.hpp"
 #include "runtime/cpu/llvm_compiler.hpp"
+#include "runtime/cuda/cuda_backend.hpp"
 #include "runtime/cuda/step_code.hpp"
+#include "runtime/step/layout_check.hpp"
 #include "runtime/tables/tables.hpp"
+#include "runtime/tables/workspace.hpp"
 
 namespace stepfuse::cli {
 namespace {
@@ -90,6 +93,8 @@ Explanation explain(const Source& source, const LayoutFile& file, const ExplainO
                     const Tell& tell) {
   Explanation e;
   Layout layout = make_layout(file, source.program, source.bindings);
+  check_step(source.program, {});
+  LayoutCheck(source.program).add(layout);
   StepTables tables = make_tables(source.program, layout);
   e.title = source.title;
   e.layout = file.name;
@@ -113,11 +118,10 @@ Explanation explain(const Source& source, const LayoutFile& file, const ExplainO
     }
     f.bytes_per_parameter = weighted(f.traffic, e.elements, &Traffic::bytes);
     f.skipped_bytes_per_parameter = weighted(f.traffic, e.elements, &Traffic::skipped_bytes);
-    auto workspace = [&](Device::Kind kind) {
-      return Step::workspace_bytes(source.program, layout, {.form = form}, kind);
-    };
-    f.workspace_bytes = workspace(Device::Kind::cpu);
-    f.cuda_workspace_bytes = workspace(Device::Kind::cuda);
+    // Step::workspace_bytes() would make the tables again, which are large for a large layout.
+    WorkspacePlan workspace = plan_workspace(plan, tables);
+    f.workspace_bytes = workspace.bytes;
+    f.cuda_workspace_bytes = workspace.tables_offset() + cuda_table_bytes(plan, tables);
     if (form == Form::split && f.launches == e.forms[0].launches) {  // the kernel is the same
       f.cpu = e.forms[0].cpu;
       f.cuda = e.forms[0].cuda;

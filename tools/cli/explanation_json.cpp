@@ -135,7 +135,7 @@ std::string explanation_json(const Explanation& e, const std::vector<sass::Repor
             {"tensors", e.tensors}, {"parameters", e.parameters},
             {"forms", forms},       {"time_floor", floors}};
   for (const sass::Report& r : machine_code) j["sass"].push_back(sass_json(r));
-  return j.dump(2) + "\n";
+  return json_text(j);
 }
 
 }  // namespace stepfuse::cli

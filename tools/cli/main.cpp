@@ -28,7 +28,7 @@ constexpr std::string_view kMainFooter = R"(Start here:
   stepfuse bench adamw --clip --params 16M            time it on this machine
   stepfuse env                                        show what this machine has
 
-Exit codes: 0 done · 1 mistake in a file · 2 mistake on the command line ·
+Exit codes: 0 done · 1 mistake in a file · 2 mistake on the command line, or a file that cannot be read or written ·
 3 no device or compiler, or it failed · 4 bug in stepfuse
 `stepfuse VERB -h` lists a verb's options, `stepfuse VERB --help` adds examples.)";
 

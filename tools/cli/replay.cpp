@@ -1,7 +1,9 @@
 // `stepfuse replay FILE`: repeats a recorded step and compares it with the interpreter, or with the
 // record of another run. Knows the runtime's records.
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
@@ -14,6 +16,7 @@
 #include "tools/cli/json.hpp"
 #include "tools/cli/source.hpp"
 #include "tools/cli/verbs.hpp"
+#include "tools/workload/text_file.hpp"
 
 namespace stepfuse::cli {
 namespace {
@@ -61,6 +64,12 @@ StepRecord expected(const ReplayArguments& o, const StepRecord& record) {
 }
 
 int replay_file(const ReplayArguments& o) {
+  std::error_code none;
+  if (std::filesystem::equivalent(o.file, o.result, none)) {
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("--result {}: this is the record itself; name a different file", o.result));
+  }
   StepRecord record = load_record(o.file);
   Form form = o.form.empty() ? record.form : *form_from_name(o.form);
   Device device = o.backend == "cpu" ? Device::cpu(o.threads) : Device::interpreter();
@@ -74,7 +83,7 @@ int replay_file(const ReplayArguments& o) {
   }
   StepRecord want = expected(o, record);
   StepRecord got = replay(record, device, form);
-  if (!o.result.empty()) save_record(o.result, got);
+  if (!o.result.empty()) write_named([&] { save_record(o.result, got); });
   auto d = first_difference(want, got);
   if (o.json) {
     Json j = {{"step", record.program.name},
@@ -125,7 +134,7 @@ void add_replay(CLI::App& app, Action& action) {
       ->check(one_of({"fused", "split", "unfused"}));
   verb->add_option("--threads", o->threads, "Number of CPU threads; 0 means all [0]")
       ->type_name("N")
-      ->check(in_range(0, 4096));
+      ->transform(in_range(0, 4096));
   verb->add_option("--result", o->result, "Write the result to a file, for --compare")
       ->type_name("FILE.safetensors");
   verb->add_option("--compare", o->compare, "Compare with such a file instead of the interpreter")

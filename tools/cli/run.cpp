@@ -1,16 +1,17 @@
 // `stepfuse run`: a step over seeded inputs, the same for every backend. Knows the workload.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "ir/text/near_names.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
 #include "tools/cli/cuda_code.hpp"
+#include "tools/cli/json.hpp"
 #include "tools/cli/settings.hpp"
 #include "tools/cli/source.hpp"
 #include "tools/cli/table.hpp"
@@ -83,14 +84,13 @@ double median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-nlohmann::ordered_json number(double v) {
+Json number(double v) {
   // JSON has no NaN and no infinity.
   if (std::isfinite(v)) return v;
   return std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf";
 }
 
 void print_summary_json(const Summary& s) {
-  using Json = nlohmann::ordered_json;
   const RunReport& r = s.report;
   Json j = {{"step", s.source.title},        {"backend", s.options.backend},
             {"form", s.options.form},        {"layout", s.layout.name},
@@ -120,7 +120,7 @@ void print_summary_json(const Summary& s) {
   }
   j["reports"] = reports;
   if (s.options.digest) j["digest"] = r.digest;
-  fmt::print("{}\n", j.dump(2));
+  print_json(j);
 }
 
 // The members of a list in one cell; only the first ones if there are many.
@@ -194,14 +194,16 @@ void add_input_options(CLI::App& verb, RunArguments& o) {
   WorkloadOptions& in = o.plan.inputs;
   verb.add_option("--steps", o.plan.steps, "Number of steps [4]")
       ->type_name("N")
-      ->check(in_range(0, 1'000'000'000));
-  verb.add_option("--seed", in.seed, "Seed of the inputs [1]")->type_name("N");
+      ->transform(in_range(0, 1'000'000'000));
+  verb.add_option("--seed", in.seed, "Seed of the inputs [1]")
+      ->type_name("N")
+      ->transform(in_range<uint64_t>(0, ~uint64_t{0}));
   verb.add_option("--inputs", o.inputs, "Kind of input values [normal]")
       ->type_name("normal|special|single")
       ->check(one_of({"normal", "special", "single"}));
   verb.add_option("--absent", in.absent, "Probability that a tensor has no gradient in a step [0]")
       ->type_name("P")
-      ->check(in_range(0.0, 1.0));
+      ->transform(in_range(0.0, 1.0));
   verb.add_flag("--moving", in.moving, "Move the gradients to other addresses at every step");
   verb.add_flag("--observe", o.plan.observe,
                 "Split phase: pass gradients in parts, the last ones first");
@@ -209,7 +211,10 @@ void add_input_options(CLI::App& verb, RunArguments& o) {
       ->type_name("BUFFER");
   add_settings(verb, o.set);
   verb.add_flag("--vary", o.plan.vary_args, "Vary hyperparameters between groups and steps");
-  verb.add_option("--init-scale", o.plan.init_scale, "Initial loss scale [65536]")->type_name("X");
+  verb.add_option("--init-scale", o.plan.init_scale, "Initial loss scale [65536]")
+      ->type_name("X")
+      ->transform(
+          in_range<double>(std::numeric_limits<float>::min(), std::numeric_limits<float>::max()));
 }
 
 }  // namespace
@@ -225,13 +230,13 @@ void add_run(CLI::App& app, Action& action) {
   add_form(*verb, o->form);
   verb->add_option("--threads", o->threads, "Number of CPU threads; 0 means all [0]")
       ->type_name("N")
-      ->check(in_range(0, 4096));
+      ->transform(in_range(0, 4096));
   verb->add_option("--cpu-level", o->cpu_level,
                    "Processor level whose instructions may be used [host]")
       ->type_name("host|x86-64|x86-64-v3|x86-64-v4");
   verb->add_option("--device", o->ordinal, "Number of the GPU [0]")
       ->type_name("N")
-      ->check(in_range(0, 1023));
+      ->transform(in_range(0, 1023));
   add_cuda_options(*verb, o->cuda_options);
   add_input_options(*verb, *o);
   verb->add_flag("--digest", o->digest, "Print one hash of all buffers and states at the end");

@@ -7,10 +7,10 @@
 #include <cmath>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "ir/semantics/reduction.hpp"
 #include "ir/text/words.hpp"
+#include "tools/cli/json.hpp"
 #include "tools/cli/table.hpp"
 
 namespace stepfuse::cli {
@@ -195,7 +195,7 @@ std::string scale_text(const Explanation& e, const ScaleOptions& options) {
 }
 
 std::string scale_json(const Explanation& e, const ScaleOptions& options) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  Json rows = Json::array();
   for (const ScaleRow& r : scale(e, options)) {
     rows.push_back({{"ranks", r.ranks},
                     {"way", r.way},
@@ -207,10 +207,7 @@ std::string scale_json(const Explanation& e, const ScaleOptions& options) {
                     {"pieces_us", r.pieces_us},
                     {"memory_bytes", r.memory_bytes}});
   }
-  return nlohmann::ordered_json{
-             {"parameters", e.parameters}, {"link", options.link.name}, {"scale", rows}}
-             .dump(2) +
-         "\n";
+  return json_text({{"parameters", e.parameters}, {"link", options.link.name}, {"scale", rows}});
 }
 
 }  // namespace stepfuse::cli

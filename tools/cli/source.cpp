@@ -116,15 +116,19 @@ CLI::Validator one_of(const std::vector<std::string>& words) {
 
 template <class Number>
 CLI::Validator in_range(Number low, Number high) {
-  auto check = [low, high](std::string& text) -> std::string {
+  auto read = [low, high](std::string& text) -> std::string {
     auto value = parse_number<Number>(text);
-    if (value && *value >= low && *value <= high) return "";
+    if (value && *value >= low && *value <= high) {
+      text = fmt::format("{}", *value);
+      return "";
+    }
     return fmt::format("expected a {}number from {} to {}; got '{}'",
                        std::is_integral_v<Number> ? "whole " : "", low, high, text);
   };
-  return CLI::Validator(check, "");
+  return CLI::Validator(read, "");
 }
 template CLI::Validator in_range(int low, int high);
+template CLI::Validator in_range(uint64_t low, uint64_t high);
 template CLI::Validator in_range(double low, double high);
 
 void add_form(CLI::App& verb, std::string& form) {

@@ -30,7 +30,8 @@ void add_source(CLI::App& verb, SourceArguments& arguments, bool layout);
 
 // Accepts one of these words. The help already shows them as the option's type.
 CLI::Validator one_of(const std::vector<std::string>& words);
-// Accepts a number from `low` to `high`; int or double.
+// Accepts a decimal number from `low` to `high`: int, uint64_t or double. Pass it to transform(), which hands CLI11 the
+// number that was read. CLI11 itself reads 010 as 8, and numbers above 2^64 as the largest one.
 template <class Number>
 CLI::Validator in_range(Number low, Number high);
 // Adds --form.

@@ -14,7 +14,8 @@ namespace stepfuse::cli {
 inline constexpr int kOk = 0;
 // a mistake in a step's text or a layout, or in how they fit
 inline constexpr int kFaultInFile = 1;
-inline constexpr int kUsage = 2;    // a mistake on the command line
+// a mistake on the command line, or a file that it names and that cannot be read or written
+inline constexpr int kUsage = 2;
 inline constexpr int kMachine = 3;  // no device, no compiler, or one of them failed
 inline constexpr int kBug = 4;      // our bug
 

@@ -66,7 +66,11 @@ class Reader {
   std::string text(const Json& object, const char* key, bool required) const {
     auto it = object.find(key);
     if (it == object.end() && !required) return "";
-    if (it == object.end() || !it->is_string()) fail(fmt::format("\"{}\" must be a string", key));
+    if (it == object.end()) {
+      fail(fmt::format("the {} has no \"{}\": add one, as in \"{}\": \"model\"",
+                       at_.empty() ? "layout" : "tensor", key, key));
+    }
+    if (!it->is_string()) fail(fmt::format("\"{}\" must be a string", key));
     auto value = it->get<std::string>();
     if (printable(value) != value) {
       fail(fmt::format("\"{}\" holds a control character", key));

@@ -66,11 +66,7 @@ void write_file(const std::string& path, std::string_view bytes) {
   if (fs::is_symlink(fs::symlink_status(file, none)) && fs::exists(there))
     file = fs::canonical(file);
   constexpr unsigned kNew = 0666;  // before the caller's umask
-  try {
-    replace_file(file.string(), bytes, kNew);
-  } catch (const Error& e) {
-    throw Error(ErrorKind::usage, e.what());
-  }
+  write_named([&] { replace_file(file.string(), bytes, kNew); });
 }
 
 }  // namespace stepfuse
