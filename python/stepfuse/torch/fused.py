@@ -429,8 +429,8 @@ class Fused(Weights, Optimizer):
         They are `grad_norm`, `weight_norm`, `update_norm` and `update_ratio`, which is the update's norm divided by the
         weight's; and `lost_updates`, the share of `updates` that rounded to nothing. For DTensors they cover the whole
         parameter: call this on all ranks, and with `wait`, so that all ranks read the same step. None before the first step.
-        What the formula itself reports per parameter, such as LAMB's trust_ratio, is there for whole parameters only.
-        Without these options it raises ValueError.
+        What the formula itself reports per parameter, such as LAMB's trust_ratio, needs no option, and is there for whole
+        parameters only. If the steps report nothing per parameter, this raises ValueError.
         """
         return None if self._engine is None else layers.read(self._engine, wait)
 

@@ -218,7 +218,7 @@ class Muon(Fused, Matrices):
         gradients = super().layer_stats(wait)
         if gradients is None or self._update is None:
             return None
-        updates = self._update.layer_stats(wait) or {}
+        updates = (self._update.layer_stats(wait) if self._own_mode.reports_layers else None) or {}
         return {name: {**updates.get(name, {}), **mine} for name, mine in gradients.items()}
 
     def _with_weights(self) -> Update:

@@ -233,7 +233,7 @@ class ZeroRedundancyOptimizer(Shards, Optimizer):
         mine = {id(part): i for i, (part, _) in self._shard.items()}
         rows: list[dict[str, float]] = [{} for _ in self._all]
         for part in engine.parts:
-            for report in layers.reports_of(part, wait) or ():
+            for report in layers.reports_of(engine, part, wait) or ():
                 if id(report.param) in mine:
                     rows[mine[id(report.param)]] = report.sums
         sums = layers.add_up(self._comm, rows, layers.SUMS) if self._world > 1 else rows
