@@ -69,12 +69,35 @@ def test_a_moment_alone_is_stored_by_the_size_of_its_parameter():
     (BF16, {"store": {"grad": "f16"}}, "is not a moment"),
     (BF16, {"store": {"exp_avg@some": "fp8"}}, "is not a moment"),
     (BF16, {"store": {"weight": "f16+f32"}}, "is torch.bfloat16"),
+    (torch.float32, {"store": {"weight": "bf16+ecc24"}}, r"^store: the entry 'weight' does not change a parameter's dtype, and no parameter is bf16; "
+     r"convert the model first \(model.bfloat16\(\)\)$"),
+    (torch.float32, {"store": {"weight": "bf16:stochastic"}}, "model.bfloat16"),
+    (torch.float32, {"store": {"weight": "f16"}}, "model.half"),
+    (torch.float32, {"store": {"weight": "f8e4m3:mx"}}, r"model.to\(torch.float8_e4m3fn\)"),
     (BF16, {"store": {"weight": "bf16+ecc24"}, "master": "f32"}, "master say the same"),
     (BF16, {"store": {"exp_avg": "fp9"}}, "fp9"),
 ])
 def test_what_store_refuses(dtype, options, words):
     with pytest.raises(ValueError, match=words):
         AdamW([torch.nn.Parameter(torch.ones(8, dtype=dtype))], **options)
+
+
+def test_the_weights_type_is_that_of_some_parameters():
+    """A model may keep single parameters in f32. A group's own entry counts instead of the optimizer's."""
+    def parameter(dtype):
+        return torch.nn.Parameter(torch.ones(8, dtype=dtype))
+
+    store = {"weight": "bf16+ecc24"}
+    AdamW([parameter(BF16), parameter(torch.float32)], store=store)
+    optimizer = AdamW([{"params": [parameter(torch.float32)]}, {"params": [parameter(BF16)]}], store=store)
+    optimizer.add_param_group({"params": [parameter(torch.float32)]})
+    with pytest.raises(ValueError, match="does not change a parameter's dtype"):
+        optimizer.add_param_group({"params": [parameter(torch.float32)], "store": store})
+    assert len(optimizer.param_groups) == 3
+    with pytest.raises(ValueError, match="does not change a parameter's dtype"):
+        AdamW([{"params": [parameter(torch.float32)], "store": store}, {"params": [parameter(BF16)]}])
+    optimizer = AdamW([{"params": [parameter(torch.float16)], "store": {"weight": "f16+f32"}}, {"params": [parameter(BF16)]}], store=store)
+    assert [g["master"] for g in optimizer.param_groups] == ["f32", "ecc24"] and not any("weight_type" in g for g in optimizer.param_groups)
 
 
 @pytest.mark.parametrize("way", ["current", "mx", "mx-rceil", "block128", "block128-f32"])

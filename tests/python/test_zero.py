@@ -359,6 +359,8 @@ def accumulated(rank, world):
         optimizer.state_dict()
     with pytest.raises(TypeError, match="one of stepfuse.torch"):
         ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW)
+    with pytest.raises(ValueError, match="does not change a parameter's dtype"):
+        ZeroRedundancyOptimizer(model.parameters(), store={"weight": "bf16+ecc24"})
     model[0].bias.requires_grad_(False)
     with pytest.raises(ValueError, match="is frozen"):
         ZeroRedundancyOptimizer(model.parameters())

@@ -23,7 +23,7 @@ from .engine import Engine
 from .exact import ExactNorm
 from .groups import SCALES, move, set_scales
 from .options import (
-    GROUP_OPTIONS, KEPT, OPTIONS, check_group, check_weight_type, expand, group_defaults, mode_of, recipe_options, step_args, take_options,
+    GROUP_OPTIONS, KEPT, OPTIONS, check_group, check_weight_types, expand, group_defaults, mode_of, recipe_options, step_args, take_options,
     take_store,
 )
 from .programs import program
@@ -109,10 +109,10 @@ class Fused(Weights, Optimizer):
         self.defaults.update(group_defaults(options))
         if self._draws:
             self.defaults.update(seed=int(options["seed"]))
+        check_weight_types(self.param_groups, weight_type)
         self._complete_groups()
         check_copies(type(self).__name__, self.param_groups)
         for group in self.param_groups:
-            check_weight_type({"weight_type": weight_type, **group})
             self._check_group(group)
         self._is_set_up = True
         self._own_mode = mode_of(options)
@@ -155,13 +155,12 @@ class Fused(Weights, Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         take_store(param_group)
-        weight_type = param_group.pop("weight_type", None)
         check_group(param_group)
         super().add_param_group(param_group)
-        check_weight_type({"weight_type": weight_type, **param_group})
         if not self._is_set_up:  # torch's constructor adds groups before their defaults are complete
             return
         try:
+            check_weight_types(self.param_groups[-1:])
             self._complete_groups()
             check_copies(type(self).__name__, self.param_groups)
             self._check_group(self.param_groups[-1])

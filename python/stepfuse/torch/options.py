@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from .arguments import (
     COPY_SCALES, MASTERS, NORMS, ORIENTATIONS, ROUNDINGS, SCALE_LAYOUTS, SEEDS, as_number, check_above_zero, check_choice, check_flag, check_integer, check_max_norm, check_number,
@@ -19,6 +19,9 @@ from .arguments import (
 from .checks import DTYPES
 from .parts import Mode
 from .scaler import LossScaler
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MOMENTS_MIN = 4096  # elements; as in torchao and bitsandbytes
 CLIP_EPS = 1e-3  # as in timm
@@ -270,13 +273,25 @@ def spread_weight(values: dict[str, Any], store: dict[str, str], form: str) -> N
         values["master"] = rest
 
 
-def check_weight_type(group: dict[str, Any]) -> None:
-    """Checks the parameters against the type that `store` names."""
-    wanted = group.pop("weight_type", None)
-    for p in group["params"] if wanted is not None else ():
+def check_weight_types(groups: list[dict[str, Any]], shared: str | None = None) -> None:
+    """Checks parameters against the type that `store` names: the group's own, which is taken out of it, or else the shared one."""
+    own = [(group["params"], group.pop("weight_type", None)) for group in groups]
+    rest = [p for params, wanted in own if wanted is None for p in params]
+    for params, wanted in [*own, (rest, shared)]:
+        if wanted is not None and params:
+            check_weight_type(params, wanted)
+
+
+def check_weight_type(params: Sequence[Tensor], wanted: str) -> None:
+    for p in params:
         if p.dtype.itemsize < 4 and DTYPES.get(p.dtype) != wanted:
-            raise ValueError(f"store: weights are said to be {wanted}, and a parameter of shape {tuple(p.shape)} is {p.dtype}: convert it, or "
-                             "give it a group with a store of its own")
+            raise ValueError(f"store: the entry 'weight' says {wanted}, but a parameter of shape {tuple(p.shape)} is {p.dtype}; convert it, or "
+                             "give it a group with its own store")
+    if not any(DTYPES.get(p.dtype) == wanted for p in params):  # f32 parameters next to some of that type are fine
+        dtype = next(dtype for dtype, name in DTYPES.items() if name == wanted)
+        convert = {"bf16": "bfloat16()", "f16": "half()"}.get(wanted, f"to({dtype})")
+        raise ValueError(f"store: the entry 'weight' does not change a parameter's dtype, and no parameter is {wanted}; convert the model first "
+                         f"(model.{convert})")
 
 
 def check_mode(given: dict[str, Any]) -> None:

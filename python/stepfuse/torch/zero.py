@@ -25,7 +25,7 @@ from .eager import Optimizer
 from .fused import Fused
 from .groups import SCALES, names_of, set_scales
 from .optimizers import AdamW
-from .options import check_weight_type, take_store
+from .options import check_weight_types, take_store
 from .pieces import Pieces
 from .private import increment_versions
 from .programs import has_rows
@@ -78,8 +78,7 @@ class ZeroRedundancyOptimizer(Shards, Optimizer):
             raise TypeError(f"optimizer_class is one of stepfuse.torch, not {optimizer_class}")
         for chosen in (defaults, *self.param_groups):
             take_store(chosen)
-            check_weight_type({"params": [p for g in self.param_groups for p in g["params"]], **chosen})
-            chosen.pop("weight_type", None)
+        check_weight_types(self.param_groups, defaults.pop("weight_type", None))
         if any(g.get("copy_scale", defaults.get("copy_scale")) is not None for g in self.param_groups):
             raise TypeError("ZeroRedundancyOptimizer: copy_scale= needs whole parameters, and each rank has only parts: use DDP, or leave it out")
         group = dist.group.WORLD if process_group is None else process_group
