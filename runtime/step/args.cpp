@@ -7,6 +7,7 @@
 
 #include <stepfuse/program.hpp>
 
+#include "ir/text/words.hpp"
 #include "runtime/step/internals.hpp"
 #include "runtime/step/numbers.hpp"
 
@@ -84,9 +85,9 @@ uint64_t& Args::slot(ArgId arg, Member chosen) {
   // A per-step argument has one value for all groups.
   int count = granularity == per::step ? shape().group_count : shape().values(i);
   if (member < 0 || member >= count) {
-    throw Error(ErrorKind::usage,
-                fmt::format("{} {} does not exist: the layout has {}",
-                            granularity == per::tensor ? "tensor" : "group", member, count));
+    std::string_view noun = granularity == per::tensor ? "tensor" : "group";
+    throw Error(ErrorKind::usage, fmt::format("{} {} does not exist: the layout has {}", noun,
+                                              member, index_words(count, noun)));
   }
   return words_[shape().layout.word(i, static_cast<size_t>(member),
                                     static_cast<size_t>(shape().group_count))];

@@ -430,7 +430,7 @@ class Run(Case):
         self.fails(2, "has no argument 'ls'", *base, "--set", "ls=0.01")
         self.fails(2, "the value is not a number", *base, "--set", "lr=fast")
         self.fails(2, "NAME=VALUE", *base, "--set", "lr")
-        self.fails(2, "group 2 does not exist", *base, "--set", "lr[2]=1")
+        self.fails(2, "group 2 does not exist: the layout has 2 groups (0 to 1)", *base, "--set", "lr[2]=1")
         self.fails(2, "'lr' of step @adamw is not per tensor", *base, "--set", "lr[x]=1")
         self.fails(2, "the brackets must hold", *base, "--set", "lr[1=1")
         scaled = ["run", "sgd", "--per-tensor=lr", "--params=100", "--steps=2", "--backend=interpret", "--digest"]
