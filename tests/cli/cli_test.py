@@ -80,6 +80,8 @@ class Usage(Case):
         self.assertEqual(stored, self.ok("dump", "adamw", "--model=bf16", "--master=ecc24", "--moments=exp_avg@4096=fp8,exp_avg_sq=bf16"))
         self.fails(2, "--store: 'weight=bf16+ecc16': the missing bits of weights are stored as f32, remainder or ecc24", "dump", "adamw",
                    "--store=weight=bf16+ecc16")
+        self.fails(2, "--store: adamw has no moment 'exp'; it has exp_avg, exp_avg_sq", "dump", "adamw", "--store=exp=fp8")
+        self.fails(2, "--moments: adamw has no moment 'exp'; it has exp_avg, exp_avg_sq", "dump", "adamw", "--moments=exp=fp8")
 
     def test_files_that_are_not_there(self):
         self.fails(2, "cannot read nothing.sf: No such file", "dump", "nothing.sf")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from stepfuse.torch import AdamW, stored
+from stepfuse.torch import SGD, AdamW, stored
 from copied import WIDE, bits, everything, parameters, same, train
 
 BF16, F8 = torch.bfloat16, torch.float8_e4m3fn
@@ -80,6 +80,21 @@ def test_a_moment_alone_is_stored_by_the_size_of_its_parameter():
 def test_what_store_refuses(dtype, options, words):
     with pytest.raises(ValueError, match=words):
         AdamW([torch.nn.Parameter(torch.ones(8, dtype=dtype))], **options)
+
+
+def test_a_groups_own_store_is_named_too():
+    a, b = (torch.nn.Parameter(torch.ones(8)) for _ in "ab")
+    with pytest.raises(ValueError, match="^store: adamw has no moment 'exp'"):
+        AdamW([{"params": [a]}, {"params": [b], "store": {"exp": "fp8"}}])
+    optimizer = AdamW([a], store={"exp_avg": "bf16"})
+    with pytest.raises(ValueError, match="^store: adamw has no moment 'exp'"):
+        optimizer.add_param_group({"params": [b], "store": {"exp": "fp8"}})
+    with pytest.raises(ValueError, match="^moments: adamw has no moment 'exp'"):
+        optimizer.add_param_group({"params": [b], "moments": "exp=fp8"})
+    assert len(optimizer.param_groups) == 1
+    with pytest.raises(ValueError, match="^store: sgd has no moments; leave 'momentum_buffer' out$"):
+        SGD([a], store={"momentum_buffer": "fp8"})
+    SGD([a], store={}).add_param_group({"params": [b], "store": {}})
 
 
 def test_the_weights_type_is_that_of_some_parameters():

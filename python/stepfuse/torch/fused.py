@@ -113,6 +113,8 @@ class Fused(Weights, Optimizer):
         self._complete_groups()
         check_copies(type(self).__name__, self.param_groups)
         for group in self.param_groups:
+            if options["store"] and group.get("moments") == options["moments"]:
+                self._check_moments(group, options["store"])
             self._check_group(group)
         self._is_set_up = True
         self._own_mode = mode_of(options)
@@ -145,21 +147,30 @@ class Fused(Weights, Optimizer):
             program(weights._recipe, (*weights._options(group), *recipe_options(group)))
         except _core.Error as error:  # a formula that does not say what its update is
             raise ValueError(str(error).removeprefix(".")) from None
-        try:
-            if group.get("moments") is not None:  # the library knows the names of formats
-                program(self._recipe, (*self._options(group), f"moments={group['moments']}"))
-        except _core.Error as error:
-            refuse("moments", group["moments"], str(error))
+        if group.get("moments") is not None:
+            self._check_moments(group)
         if group.get("master") is not None:
             program(weights._recipe, (*weights._options(group), "model=bf16", f"master={group['master']}"))
 
+    def _check_moments(self, group: dict[str, Any], store: dict[str, str] | None = None) -> None:
+        """Refuses moments that the optimizer does not have, and unknown formats, in the words of `store` if that said them."""
+        entries = [f"store={key}={form}" for key, form in (store or {}).items() if key != "weight"]
+        try:  # the library knows the names
+            program(self._recipe, (*self._options(group), *(entries if store else [f"moments={group['moments']}"])))
+        except _core.Error as error:
+            rule = str(error).removeprefix(".")
+            named = rule.startswith(("moments: ", "store: "))
+            raise ValueError(rule if named else f"store={store!r}: {rule}" if store else f"moments={group['moments']!r}: {rule}") from None
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        take_store(param_group)
+        store = take_store(param_group)
         check_group(param_group)
         super().add_param_group(param_group)
-        if not self._is_set_up:  # torch's constructor adds groups before their defaults are complete
-            return
         try:
+            if store:
+                self._check_moments(param_group, store)
+            if not self._is_set_up:  # torch's constructor adds groups before their defaults are complete
+                return
             check_weight_types(self.param_groups[-1:])
             self._complete_groups()
             check_copies(type(self).__name__, self.param_groups)

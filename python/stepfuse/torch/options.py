@@ -222,11 +222,11 @@ def take_options(keywords: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def take_store(group: dict[str, Any]) -> None:
-    """Replaces a group's own `store` by the options that say the same, and `weight_type`."""
+def take_store(group: dict[str, Any]) -> dict[str, str] | None:
+    """Replaces a group's own `store` by the options that say the same, and `weight_type`. Returns the store."""
     check_options(group, ("store",))
     spread_store(group, STORED_BY & group.keys())
-    group.pop("store", None)
+    return group.pop("store", None)
 
 
 def spread_store(values: dict[str, Any], given: Iterable[str]) -> None:
