@@ -23,10 +23,8 @@ ArgBounds bounds_of(const Program& program, const Arg& arg) {
 uint64_t word_of(double value, const ArgBounds& bounds, DType dtype, std::string_view name,
                  std::string_view step_name) {
   if (bounds.contain(value)) return to_bits(value, dtype, name).raw;
-  throw Error(ErrorKind::usage,
-              fmt::format("argument '{}' of step @{} cannot be {}: it is {} (with "
-                          "StepOptions::check_args = false it may be anything)",
-                          name, step_name, value, bounds.text()));
+  throw Error(ErrorKind::usage, fmt::format("argument '{}' of step @{} cannot be {}: it must be {}",
+                                            name, step_name, value, bounds.text()));
 }
 
 Args::Shape::Shape(const Program& program, const Layout& tensors, bool checked)

@@ -433,6 +433,7 @@ class Run(Case):
         self.fails(2, "the value is not a number", *base, "--set", "lr=fast")
         self.fails(2, "NAME=VALUE", *base, "--set", "lr")
         self.fails(2, "group 2 does not exist: the layout has 2 groups (0 to 1)", *base, "--set", "lr[2]=1")
+        self.fails(2, "argument 'lr' of step @adamw cannot be -1: it must be at least 0\n", *base, "--set", "lr=-1")
         self.fails(2, "'lr' of step @adamw is not per tensor", *base, "--set", "lr[x]=1")
         self.fails(2, "the brackets must hold", *base, "--set", "lr[1=1")
         scaled = ["run", "sgd", "--per-tensor=lr", "--params=100", "--steps=2", "--backend=interpret", "--digest"]

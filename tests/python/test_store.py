@@ -65,17 +65,21 @@ def test_a_moment_alone_is_stored_by_the_size_of_its_parameter():
 @pytest.mark.parametrize("dtype, options, words", [
     (BF16, {"store": "weight=bf16"}, "a dict from buffers to forms"),
     (BF16, {"store": {"weight": "bf16+ecc16"}}, "remainder, ecc24"),
-    (BF16, {"store": {"weight@9": "bf16"}}, "is not a moment"),
-    (BF16, {"store": {"grad": "f16"}}, "is not a moment"),
-    (BF16, {"store": {"exp_avg@some": "fp8"}}, "is not a moment"),
+    (BF16, {"store": {"weight@9": "bf16"}}, "^store: expected keys that are 'weight', 'moments' or a moment's name.*; got 'weight@9'$"),
+    (BF16, {"store": {"grad": "f16"}}, "expected keys .*; got 'grad'"),
+    (BF16, {"store": {"exp_avg@some": "fp8"}}, "expected keys .*; got 'exp_avg@some'"),
     (BF16, {"store": {"weight": "f16+f32"}}, "is torch.bfloat16"),
     (torch.float32, {"store": {"weight": "bf16+ecc24"}}, r"^store: the entry 'weight' does not change a parameter's dtype, and no parameter is bf16; "
      r"convert the model first \(model.bfloat16\(\)\)$"),
     (torch.float32, {"store": {"weight": "bf16:stochastic"}}, "model.bfloat16"),
     (torch.float32, {"store": {"weight": "f16"}}, "model.half"),
     (torch.float32, {"store": {"weight": "f8e4m3:mx"}}, r"model.to\(torch.float8_e4m3fn\)"),
-    (BF16, {"store": {"weight": "bf16+ecc24"}, "master": "f32"}, "master say the same"),
-    (BF16, {"store": {"exp_avg": "fp9"}}, "fp9"),
+    (BF16, {"store": {"weight": "bf16+ecc24"}, "master": "f32"}, "^store= and master= were both given; leave out master=$"),
+    (BF16, {"store": {"weight": "bf16+ecc24"}, "master": "f32", "moments": "fp8"}, "^store=, master= and moments= were all given; leave out master= and moments=$"),
+    (BF16, {"store": {"exp_avg": "fp9"}}, "^store={'exp_avg': 'fp9'}: there is no format 'fp9'"),
+    (BF16, {"store": {"exp": "fp8"}}, "^store: adamw has no moment 'exp'; it has exp_avg, exp_avg_sq$"),
+    (BF16, {"store": {"weight": "bf16+ecc24", "exp@4096": "fp8"}}, "^store: adamw has no moment 'exp'; it has exp_avg, exp_avg_sq$"),
+    (BF16, {"moments": "exp=fp8"}, "^moments: adamw has no moment 'exp'; it has exp_avg, exp_avg_sq$"),
 ])
 def test_what_store_refuses(dtype, options, words):
     with pytest.raises(ValueError, match=words):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .. import _core
 from . import flashoptim, layers, private, state_dicts, stored, torchao
-from .arguments import NORMS, check_args, check_factors, check_kind, refuse
+from .arguments import NORMS, check_args, check_factors, check_kind
 from .binding import PLAIN
 from .checks import check_copies
 from .eager import Optimizer
@@ -130,10 +130,11 @@ class Fused(Weights, Optimizer):
         """Refuses a group that no step can take. The walk checks numbers again whenever they change."""
         check_group(group)
         if group.get("differentiable"):
-            refuse("differentiable", group["differentiable"], f"{type(self).__name__} does not support it; leave it out")
+            raise ValueError(f"differentiable={group['differentiable']!r}: {type(self).__name__} does not support it; leave it out")
         for name, value in group.items() if group.get("capturable") else ():
             if isinstance(value, Tensor) and value.is_cuda:
-                refuse(name, value, "reading it would stop the capture: make it a number or a CPU tensor; prepare_replay() takes it to the device")
+                raise ValueError(f"{name}: expected a number or a CPU tensor with capturable=True; got {value!r}, which a capture cannot read; "
+                                 "prepare_replay() copies the number to the device")
         for key, default in self.defaults.items():
             if key in group and key not in OPTIONS:  # the others are checked above
                 check_kind(key, group[key], default)
@@ -229,8 +230,8 @@ class Fused(Weights, Optimizer):
             else:
                 meshes = list(dict.fromkeys(p.device_mesh for p in spread))
                 if len(spread) < len(params) or len({tuple(sorted(mesh.mesh.flatten().tolist())) for mesh in meshes}) > 1:
-                    raise ValueError(f"{type(self).__name__}: the parameters are not all DTensors of meshes with the same ranks: call "
-                                     "share_norm() with all ranks that norm and verdict are over, and which parameters count")
+                    raise ValueError(f"{type(self).__name__}: the parameters are not all DTensors of meshes with the same ranks; call share_norm() with "
+                                     "the group of all ranks that share norm and verdict, and say which parameters this rank counts")
                 groups = [meshes[0].get_group(d) for d in range(meshes[0].ndim)]
             if all(group.size() == 1 for group in groups):  # a step with one launch, as without a mesh
                 return None
@@ -267,7 +268,7 @@ class Fused(Weights, Optimizer):
 
     @max_norm.setter
     def max_norm(self, value: float) -> None:
-        self._set_step_arg("max_norm", value, "clips")
+        self._set_step_arg("max_norm", value)
 
     @property
     def skip_norm(self) -> float | None:
@@ -276,11 +277,11 @@ class Fused(Weights, Optimizer):
 
     @skip_norm.setter
     def skip_norm(self, value: float) -> None:
-        self._set_step_arg("skip_norm", value, "skips large norms")
+        self._set_step_arg("skip_norm", value)
 
-    def _set_step_arg(self, name: str, value: float, does: str) -> None:
-        if name not in self._step_args or value is None:
-            raise ValueError(f"whether a step {does} is decided by its constructor's {name}")
+    def _set_step_arg(self, name: str, value: float) -> None:
+        if name not in self._step_args:
+            raise ValueError(f"{name}: this optimizer was made without it; pass {name}= to the constructor")
         OPTIONS[name].check(name, value)
         self._step_args = {**self._step_args, name: float(value)}
 
@@ -300,7 +301,7 @@ class Fused(Weights, Optimizer):
     def scale(self, loss: Tensor) -> Tensor:
         """The loss times the scaler's scale, to call backward() on."""
         if self._scaler is None:
-            raise RuntimeError(f"{type(self).__name__} was made without a loss scaler: pass scaler=LossScaler()")
+            raise RuntimeError(f"{type(self).__name__} was made without a loss scaler; pass scaler=LossScaler() to the constructor")
         return self._scaler.scale(loss)
 
     @staticmethod
@@ -323,15 +324,16 @@ class Fused(Weights, Optimizer):
         `norm` is the gradients' norm before clipping (of unscaled gradients), for external_norm=True.
         """
         if self._shows_averages:
-            raise RuntimeError("the parameters are their averages: step() outside of averaged()")
+            raise RuntimeError("step() was called inside averaged(); leave the `with` block first")
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         if (norm is not None) != self._own_mode.external_norm:
-            raise ValueError("step(norm=…) goes with external_norm=True, and the other way round")
+            raise ValueError("step(norm=…) needs external_norm=True; pass it to the constructor" if norm is not None else
+                             "external_norm=True needs the norm; call step(norm=…)")
         if self._scaler is not None and hasattr(self, "grad_scale"):
-            raise RuntimeError(f"{type(self).__name__} was given a LossScaler and is stepped by a GradScaler: leave out "
+            raise RuntimeError(f"{type(self).__name__} was given a LossScaler and is stepped by a GradScaler; leave out "
                                "one of them (scaler=…, or scaler.step)")
         deferred, self._deferred = self._deferred, None
         self._found = None
