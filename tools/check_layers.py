@@ -25,7 +25,7 @@ MAY_INCLUDE = {
 }
 # Libraries of their own inside of a layer: they include nothing but themselves, and only tests them.
 LIBRARIES = ("tools/ptx_machine/",)
-# The compiler's rooms, and what of the project each includes besides itself: files, or folders with all
+# The compiler's folders, and what of the project each includes besides itself: files, or folders with all
 # that they hold. A file belongs to the longest row that its path begins with. Who knows a Schedule is
 # in the rows that name it; below it everybody reads the plan.
 IR = ("ir/", "stepfuse/")
@@ -55,7 +55,7 @@ ROOMS = {
     "compiler/llvm/": EMITTER,
     "compiler/c/": EMITTER,
     "runtime/": SHOWN,
-    # The rooms in the order of their dependencies: process and files know no step; tables and caches know the compiled
+    # The folders in the order of their dependencies: process and files know no step; tables and caches know the compiled
     # step; backends run it; step joins them all; saved, ranks and the C API use the step.
     "runtime/process/": IR,
     "runtime/files/": IR,

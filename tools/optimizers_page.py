@@ -24,8 +24,8 @@ HALVES = ("muon_momentum", "muon_update")  # of an optimizer that tests/python/t
 HEAD = """# Optimizers
 
 Each optimizer is a file in `ir/optimizers/`. `stepfuse list NAME` shows its arguments, `stepfuse list NAME --text` its
-formula. All options of the pipeline work with each of them. [In PyTorch](pytorch.md) they are classes. You can
-[write your own](your_optimizer.md).
+formula. Most options of the pipeline work with each of them; [what goes with what](combinations.md) lists the
+exceptions. [In PyTorch](pytorch.md) they are classes. You can [write your own](your_optimizer.md).
 
 `tools/optimizers_page.py` writes this page.
 

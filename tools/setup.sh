@@ -3,7 +3,7 @@
 #
 #   tools/setup.sh [--for=build|test] [--build-dir=DIR] [--check]
 #
-# --for=build   compiler, ccache, libraries, NVRTC (what tools/demo.sh needs)
+# --for=build   compiler, ccache, libraries, NVRTC, headers of Python (what tools/demo.sh and pip need)
 # --for=test    the same, clang-format and clang-tidy (the default)
 # --check       install nothing, only say what is missing
 #
@@ -134,9 +134,9 @@ find_missing() {
   need "$(llvm_package)" "LLVM ${llvm_versions[0]} or newer with its C headers" have_llvm
   # Both scripts build with it, or the second one would compile everything again.
   wish ccache "ccache (the tests build the library more than once)" have ccache
+  wish python3-dev "Python's headers (python3-dev: the Python package)" have_python_headers
+  wish python3-venv "venv (python3-venv: an environment for the Python package)" have_venv
   if [[ $purpose == test ]]; then
-    wish python3-dev "Python's headers (python3-dev: tests of the PyTorch package)" have_python_headers
-    wish python3-venv "venv (python3-venv: an environment with PyTorch for the tests)" have_venv
     wish libmpich-dev "MPI (libmpich-dev: the sample ranks)" have mpicxx
     wish mpich "mpirun (mpich: the tests of that sample)" have mpirun
     # Other versions format differently, so this one is asked for by number.

@@ -195,8 +195,10 @@ std::optional<Operand> call_reduction(Values& v, const Expr& call, const Operand
   }
   if (fold->name == "mean") return mean(v, call.loc, x, to);
   if (x.is_bool() && fold->name == "sum") return count_true(v, call.loc, x, to);
-  Value of = v.to(x, v.common({&x, 1}));
-  if (fold->name != "norm") return v.made(call.loc, v.c.b.reduce(fold->op, of, to));
+  bool is_norm = fold->name == "norm";
+  DType type = v.common({&x, 1});
+  Value of = v.to(x, is_norm ? Values::real(type) : type);
+  if (!is_norm) return v.made(call.loc, v.c.b.reduce(fold->op, of, to));
   Value square = v.made(call.loc, of * of).value;
   return v.made(call.loc, sqrt(v.made(call.loc, v.c.b.reduce(fold->op, square, to)).value));
 }

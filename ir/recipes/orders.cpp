@@ -7,8 +7,6 @@
 
 #include <stepfuse/error.hpp>
 
-#include "ir/program/verifier.hpp"
-
 namespace stepfuse::recipes {
 namespace {
 
@@ -67,7 +65,6 @@ Program with_orders(Program program, const RecipeOptions& o) {
   if (both && swizzled) {
     add(&program, "weight_scale_t_swizzled", scale, {.transposed = true, .swizzled = true});
   }
-  verify(program);
   return program;
 }
 

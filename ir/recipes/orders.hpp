@@ -7,7 +7,7 @@
 namespace stepfuse::recipes {
 
 // Adds the buffers that have the values of @weight and @weight_scale in other orders. Throws Error{usage} if the step
-// has no such values.
+// has no such values. The caller verifies the result.
 Program with_orders(Program program, const RecipeOptions& options);
 
 }  // namespace stepfuse::recipes

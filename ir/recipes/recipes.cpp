@@ -1,5 +1,6 @@
 // Puts an optimizer and the pieces around it together. Knows ir and fmt.
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,6 +13,7 @@
 #include "ir/formula/lower.hpp"
 #include "ir/formula/parser.hpp"
 #include "ir/formula/resolve.hpp"
+#include "ir/program/verifier.hpp"
 #include "ir/recipes/accumulate.hpp"
 #include "ir/recipes/centralize.hpp"
 #include "ir/recipes/guard.hpp"
@@ -50,7 +52,7 @@ std::vector<ArgSpec> tensor_scales(const Formula& formula, const RecipeOptions& 
                                                 name, formula.name, did_you_mean(name, known)));
     }
     std::string scale = scale_of(name);
-    if (std::find(known.begin(), known.end(), scale) != known.end()) {
+    if (std::ranges::find(scales, scale, &ArgSpec::name) != scales.end()) {
       throw Error(ErrorKind::usage,
                   fmt::format("--per-tensor={}: there is an argument '{}' already", name, scale));
     }
@@ -172,9 +174,50 @@ void check_other_weights(const Formula& formula, const RecipeOptions& o) {
                   formula.name));
 }
 
-Program make_step(const Formula& formula, const RecipeOptions& options) {
-  Settings settings = settle(formula, options);
-  std::vector<const Statement*> statements = formula::resolve(formula, settings);
+// Thrown if the step declares a name of the formula's twice.
+struct Clash {
+  const Statement* declared;
+  std::string_view what;  // "a buffer"
+};
+
+template <class T>
+std::set<std::string_view> find_repeated(const std::vector<T>& declared) {
+  std::set<std::string_view> seen, repeated;
+  for (const T& d : declared) {
+    if (!seen.insert(d.name).second) repeated.insert(d.name);
+  }
+  return repeated;
+}
+
+// Throws Clash for the last declaration whose name the step has twice.
+void check_names(const std::vector<const Statement*>& statements, const Program& step) {
+  using enum Statement::Kind;
+  auto args = find_repeated(step.args), buffers = find_repeated(step.buffers);
+  auto states = find_repeated(step.states);
+  for (auto it = statements.rbegin(); it != statements.rend(); ++it) {
+    const Statement* s = *it;
+    bool is_buffer = s->kind == moment || s->kind == input || s->kind == output;
+    bool is_state = s->kind == state || s->kind == report;
+    if (s->kind == hyper && args.contains(s->name)) throw Clash{s, "an argument"};
+    if (is_buffer && buffers.contains(s->name)) throw Clash{s, "a buffer"};
+    if (is_state && states.contains(s->name)) throw Clash{s, "a state or report"};
+  }
+}
+
+// Returns the step's declarations, with those that with_weights() will add.
+Program declarations(const Program& step, const std::optional<Format>& weights) {
+  Program p = step;
+  if (!weights) return p;
+  for (const Buffer& part : weights->encode.buffers) {
+    if (part.name != "x") p.buffers.push_back(part);
+  }
+  for (const State& s : weights->encode.states) p.states.push_back(s);
+  return p;
+}
+
+Program build_step(const Formula& formula, const std::vector<const Statement*>& statements,
+                   const Settings& settings) {
+  const RecipeOptions& options = settings.options;
   bool updates = formula::assigns_weight(statements);
   bool reads =
       updates || settings.clips_rows() || formula::reads_weight(statements, settings.weight_decay);
@@ -213,7 +256,51 @@ Program make_step(const Formula& formula, const RecipeOptions& options) {
   update_loss_scale(c, verdict);
   report(c, verdict);
   report_layers(c, unclipped, parameter);
-  return with_orders(with_moments(with_weights(b.finish(), c), c), options);
+  check_names(statements, declarations(b.program(), settings.weight_format));
+  Program step = with_orders(with_moments(with_weights(b.finish(), c), c), options);
+  check_names(statements, step);
+  verify(step);
+  return step;
+}
+
+// Returns the first option, in the table's order, with which the step has the name; "" if every step has it.
+std::string find_maker(const Formula& formula, const std::vector<const Statement*>& statements,
+                       const RecipeOptions& options, const Clash& clash) {
+  RecipeOptions some;
+  auto has_name = [&] {
+    try {
+      build_step(formula, statements, settle(formula, some));
+    } catch (const Clash& found) {
+      return found.declared == clash.declared;
+    } catch (const Error&) {  // this option needs a later one
+    }
+    return false;
+  };
+  std::string last;
+  for (const RecipeOption& row : recipe_option_table()) {
+    std::string value = row.get(options);
+    if (value == row.get(some)) continue;
+    if (has_name()) break;
+    row.set(some, value);
+    last = fmt::format("--{}{}{}", row.name, row.values.empty() ? "" : "=",
+                       row.values.empty() ? "" : value);
+  }
+  return last;
+}
+
+Program make_step(const Formula& formula, const RecipeOptions& options, OptionNames names) {
+  Settings settings = settle(formula, options);
+  std::vector<const Statement*> statements = formula::resolve(formula, settings);
+  try {
+    return build_step(formula, statements, settings);
+  } catch (const Clash& clash) {
+    std::string maker = find_maker(formula, statements, options, clash);
+    if (!maker.empty()) maker = fmt::format(", which {} makes", maker);
+    if (names == OptionNames::members) maker = with_member_names(maker);
+    formula.fail(clash.declared->loc,
+                 fmt::format("there is already {} '{}'{}; choose a different name", clash.what,
+                             clash.declared->name, maker));
+  }
 }
 
 Program make_scale_update(const RecipeOptions& given) {
@@ -283,17 +370,19 @@ bool is_recipe(std::string_view name) {
 
 namespace {
 
-Program make(std::string_view name, const RecipeOptions& options) {
+Program make(std::string_view name, const RecipeOptions& options, OptionNames names) {
   if (const recipes::Special* s = recipes::find_special(name)) {
     recipes::check_special(*s, options);
     recipes::check_values(options);
     return s->make(options);
   }
-  if (const formula::Formula* f = recipes::find(name)) return recipes::make_step(*f, options);
-  std::vector<std::string_view> names;
-  for (const RecipeInfo& r : list_recipes()) names.push_back(r.name);
+  if (const formula::Formula* f = recipes::find(name)) {
+    return recipes::make_step(*f, options, names);
+  }
+  std::vector<std::string_view> known;
+  for (const RecipeInfo& r : list_recipes()) known.push_back(r.name);
   throw Error(ErrorKind::usage,
-              fmt::format("there is no recipe '{}'; there are {}", name, fmt::join(names, ", ")));
+              fmt::format("there is no recipe '{}'; there are {}", name, fmt::join(known, ", ")));
 }
 
 // Runs `make` with the floating-point mode of the kernels, and its messages as `names` says.
@@ -312,13 +401,13 @@ Program guarded(Make&& make, OptionNames names) {
 }  // namespace
 
 Program make_recipe(std::string_view name, const RecipeOptions& options, OptionNames names) {
-  return guarded([&] { return make(name, options); }, names);
+  return guarded([&] { return make(name, options, names); }, names);
 }
 
 Program make_recipe(const Optimizer& optimizer, const RecipeOptions& options, OptionNames names) {
   return guarded(
       [&] {
-        Program program = recipes::make_step(optimizer.formula(), options);
+        Program program = recipes::make_step(optimizer.formula(), options, names);
         formula::check_known(optimizer.formula());
         formula::check_used(optimizer.formula());  // last: a misspelt name leaves its own unused
         return program;

@@ -65,7 +65,7 @@ void Groups::remember(PyObject* groups) {
     Py_ssize_t at = 0;
     while (PyDict_Next(group, &at, &key, &value) != 0) {
       bool compared = !is_params(key) && !is_free(key);
-      items.push_back({Ref::borrow(key), compared ? Ref::borrow(value) : Ref()});
+      items.push_back({Ref::borrow(key), compared ? Ref::borrow(value) : Ref(), value == Py_None});
     }
     groups_.push_back(std::move(items));
   });
@@ -85,7 +85,7 @@ bool Groups::same_items(PyObject* groups) const {
     PyObject* value = nullptr;
     Py_ssize_t at = 0;
     while (same && PyDict_Next(group, &at, &key, &value) != 0) {
-      same = item != end && item->key.get() == key &&
+      same = item != end && item->key.get() == key && item->is_none == (value == Py_None) &&
              (item->value.get() == nullptr || item->value.get() == value);
       if (same) ++item;
     }

@@ -17,10 +17,10 @@ class Groups {
   // item at `place`.
   void number(PyObject* step, int arg, int group, size_t index, PyObject* key, Py_ssize_t place);
   // Remembers the result of choices() and all items, except the parameters and the keys in `free`,
-  // which are numbers only.
+  // which are numbers or None.
   void watch(PyObject* groups, PyObject* choices, PyObject* free);
   // True if choices() would still give the same. It is called only if an item is a different
-  // object.
+  // object, or if a free one has become None or stopped being None.
   bool same(PyObject* groups, PyObject* choices);
   // Passes the changed numbers to the steps.
   void set(PyObject* groups);
@@ -33,6 +33,7 @@ class Groups {
   struct Item {
     Ref key;    // referenced, so that no new key can get its address
     Ref value;  // null if the number is free to change
+    bool is_none = false;
   };
   struct Number {
     Ref step;

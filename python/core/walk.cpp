@@ -148,11 +148,17 @@ bool Walk::counts_are_right() {
   return true;
 }
 
+// A group's parameters as a list, also if the program made them a tuple.
+Ref Walk::params_of(PyObject* group) const {
+  Ref params = checked(PyObject_GetItem(group, params_name_.get()));
+  return PyList_Check(params.get()) != 0 ? std::move(params)
+                                         : checked(PySequence_List(params.get()));
+}
+
 void Walk::watch(PyObject* state, PyObject* groups) {
   sizes_.clear();
   for_each(groups, [&](PyObject* group) {
-    Ref list = checked(PyObject_GetItem(group, params_name_.get()));
-    sizes_.push_back(PyList_Size(list.get()));
+    sizes_.push_back(PyList_Size(params_of(group).get()));
     if (sizes_.back() < 0) throw Raised();
   });
   state_.clear();
@@ -332,7 +338,7 @@ Walk::Found Walk::scan(PyObject* dicts, PyObject* state, PyObject* choices, PyOb
   if (!counts_are_right() || !groups.same(dicts, choices)) return Found::changed;
   bool changed = false;
   for_each(dicts, [&](PyObject* group) {
-    Ref list = checked(PyObject_GetItem(group, params_name_.get()));
+    Ref list = params_of(group);
     PyObject* params = list.get();
     Py_ssize_t count = PyList_Size(params);
     if (count < 0) throw Raised();

@@ -93,6 +93,7 @@ class Walk {
     mutable const void* local = nullptr;
   };
   enum class Gradient { none, plain, unusual };
+  Ref params_of(PyObject* group) const;
   Lay keep(const View& view);
   bool lies(const Lay& lay, const View& view) const;
   bool fits(const Lay& lay, const View& view) const;

@@ -64,7 +64,7 @@ def loss_of(params, batch):
 
 
 def schedule_of(steps):
-    return optax.warmup_cosine_decay_schedule(0.0, 3e-3, 20, steps, 3e-4)
+    return optax.warmup_cosine_decay_schedule(0.0, 3e-3, min(20, steps // 2), steps, 3e-4)
 
 
 class Ours:

@@ -82,7 +82,8 @@ class Log {
   }
   bool ok() { return static_cast<bool>(out_.flush()); }
   std::string findings() const {
-    return findings_ == 0 ? "nothing\n" : fmt::format("{} times\n{}", findings_, shown_);
+    if (findings_ == 0) return "nothing.\n";
+    return fmt::format("{} finding{}:\n{}", findings_, findings_ == 1 ? "" : "s", shown_);
   }
 
  private:
@@ -127,8 +128,8 @@ int run(const Options& o) {
   write_file(svg, draw(make_figure(runs)));
   if (!log.ok()) throw std::runtime_error("cannot write " + jsonl.string());
   fmt::print(
-      "The monitor's rules (low scale, skips in a row, norm near the limit, never clipped) spoke "
-      "up {}\n",
+      "The monitor's rules (low scale, skips in a row, norm near the limit, never clipped) "
+      "reported {}\n",
       log.findings());
   fmt::print("The history is drawn in {}; every step with dynamic scaling is a line of {}\n",
              svg.string(), jsonl.string());

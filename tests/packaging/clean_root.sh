@@ -109,7 +109,6 @@ for way in "${ways[@]}"; do
       ;;
     clone)
       step clone 'tools/setup.sh --for=build' 'cd stepfuse && tools/setup.sh --for=build'
-      step clone 'Python' "$install python3-venv python3-dev"
       step clone 'pip install .' 'python3 -m venv env && cd stepfuse && ../env/bin/pip install .'
       step clone 'self-test, tool' 'env/bin/python -m stepfuse.selftest && env/bin/stepfuse --version'
       ;;

@@ -1,5 +1,6 @@
 """Adafactor and SM3 keep numbers of rows and columns: beside torch's and pytorch_optimizer's, and their checkpoints."""
 
+import copy
 import pickle
 
 import pytest
@@ -77,6 +78,31 @@ def test_adafactors_checkpoints_go_both_ways():
     step(one, a, 5)
     step(again, d, 5)
     assert all(torch.equal(p, q) for p, q in zip(a, d))
+
+
+@pytest.mark.parametrize("how", [copy.deepcopy, lambda optimizer: pickle.loads(pickle.dumps(optimizer))], ids=["deepcopy", "pickle"])
+def test_copies_complete_new_groups(how):
+    optimizer = how(Adafactor(parameters(((4, 8),))))
+    optimizer.add_param_group({"params": parameters(((4, 8),))})
+    p, q = (group["params"][0] for group in optimizer.param_groups)
+    step(optimizer, [p], 0)
+    q.grad = p.grad.clone()
+    step(optimizer, [p], 1)
+    assert optimizer.param_groups[1]["eps"] == optimizer.param_groups[0]["eps"] and optimizer.state[q]["step"] == 1
+
+
+def test_torchs_factors_of_three_dimensions_are_refused_by_name():
+    params, theirs = parameters(((4,), (2, 3, 4))), parameters(((4,), (2, 3, 4)))
+    peer = torch.optim.Adafactor(theirs)
+    step(peer, theirs, 0)
+    optimizer = Adafactor(params)
+    optimizer.load_state_dict(peer.state_dict())
+    before = [p.detach().clone() for p in params]
+    with pytest.raises(ValueError, match=r"Adafactor: state 'row_var' of parameter 1 of group 0 has shape \(2, 3, 1\), and this step has 2 values"):
+        step(optimizer, params, 1)
+    assert all(torch.equal(p, q) for p, q in zip(params, before))
+    del optimizer.state[params[1]]
+    step(optimizer, params, 1)
 
 
 @pytest.mark.parametrize("more", [{}, {"beta": 0.9}, {"momentum": 0.9}, {"beta": 0.99, "momentum": 0.5, "lr": 0.01}])

@@ -316,7 +316,9 @@ def test_contradictions_are_refused(more, says):
 
 
 @pytest.mark.parametrize(("more", "says"), [({"policy": "x"}, "policy: expected one of torch, apex, megatron"), ({"hysteresis": 0}, "hysteresis: expected an integer from 1 to 2147483647; got 0"),
-                                            ({"min_scale": -1.0}, "min_scale: expected a number > 0; got -1.0")], ids=str)
+                                            ({"min_scale": -1.0}, "min_scale: expected a number > 0; got -1.0"),
+                                            *(({name: 0}, f"{name}: expected a number > 0; got 0") for name in (
+                                                "init_scale", "growth_factor", "backoff_factor", "growth_interval"))], ids=str)
 def test_scalers_refuse(more, says):
     with pytest.raises(ValueError) as error:
         LossScaler(**more)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from pairs import Pair, same_numbers, same_state
 
-from stepfuse.torch import SGD, AdamW, GradScaler, Lion, LossScaler, clip_grad_norm_, patch_clipping
+from stepfuse.torch import SGD, AdamW, GradScaler, Lion, LossScaler, clip_grad_norm_, clip_grad_value_, patch_clipping
 
 OVERFLOWS = {3, 4, 77, 200, 201, 202, 350}
 SCALES = {"init_scale": 1024.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": 40}
@@ -239,6 +239,160 @@ def test_a_clipped_step_that_was_not_made_is_forgotten():
             pair.ours.step()
             pair.theirs.step()
     assert pair.equal()
+
+
+@pytest.mark.parametrize("set_to_none", [True, False], ids=["none", "zeros"])
+@pytest.mark.parametrize("way", ["unscaled", "clipped", "zeroed", "pre-hook", "post-hook", "by hand"])
+def test_a_step_left_out_keeps_its_verdict_to_itself(way, set_to_none):
+    """In steps 1 and 3 the program leaves the step out, or a hook interrupts it. Steps 2 and 3 have an inf."""
+    def trained(scaler, clip, cls):
+        p = torch.nn.Parameter(torch.ones(8))
+        optimizer = cls([p], lr=0.125)
+        interrupts = []
+
+        def hook(*_):
+            if interrupts:
+                raise KeyboardInterrupt(interrupts.pop())
+
+        (optimizer.register_step_post_hook if way == "post-hook" else optimizer.register_step_pre_hook)(hook)
+        seen = []
+        for i in range(7):
+            optimizer.zero_grad(set_to_none)
+            between = torch.empty(8)  # so that gradients move
+            scaler.scale(p.sum() * (float("inf") if i in (2, 3) else 2.0**i)).backward()
+            scaler.unscale_(optimizer)
+            if way != "unscaled":
+                clip([p], 0.5, float("inf"))
+            if i not in (1, 3):
+                scaler.step(optimizer)
+            elif way == "zeroed":
+                optimizer.zero_grad(set_to_none)
+            elif way.endswith("hook") and i == 1:  # torch calls none of them if there is an inf
+                interrupts.append(i)
+                with pytest.raises(KeyboardInterrupt):
+                    scaler.step(optimizer)
+            elif way == "by hand" and i == 1:
+                optimizer.step()
+            scaler.update()
+            del between
+            seen.append((p[0].item(), scaler.get_scale()))
+        return seen
+
+    kw = {"init_scale": 8.0, "growth_interval": 2}
+    expected = trained(torch.amp.GradScaler("cpu", **kw), torch.nn.utils.clip_grad_norm_, torch.optim.SGD)
+    for exact in (False, True):
+        assert trained(GradScaler("cpu", **kw, defer_unscale=True, exact_skips=exact), clip_grad_norm_, SGD) == expected
+
+
+def test_a_clipped_step_that_failed_is_clipped_when_it_is_tried_again():
+    p = torch.nn.Parameter(torch.zeros(4))
+    optimizer = SGD([p], lr=1.0)
+    p.grad = torch.full((4,), 16.0)
+    clip_grad_norm_(optimizer, 4.0, float("inf"))
+    kept, p.grad = p.grad, torch.ones(4)
+    with pytest.raises(RuntimeError, match="moved"):
+        optimizer.step()
+    p.grad = kept
+    optimizer.step()
+    assert p[0].item() == pytest.approx(-4.0)
+    optimizer.step()  # the clip was for that step only
+    assert p[0].item() == pytest.approx(-20.0)
+    scaler = GradScaler("cpu", init_scale=8.0, defer_unscale=True)
+    scaler.scale(torch.ones(()))
+    for again in (True, False):  # the program tries again, or leaves the gradients
+        p.grad.fill_(8.0)
+        scaler.unscale_(optimizer)
+        clip_grad_norm_(optimizer, 0.5, float("inf"))
+        kept, p.grad = p.grad, torch.ones(4).to_sparse()
+        before = p[0].item()
+        with pytest.raises(RuntimeError, match="sparse"):
+            scaler.step(optimizer)
+        p.grad = kept
+        if again:
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            optimizer.zero_grad()
+        assert p[0].item() == pytest.approx(before - 0.5 * again)
+
+
+AGAIN = {"norm": lambda clip, value, params: clip(params, 0.25), "log": lambda clip, value, params: clip(params, float("inf")),
+         "part": lambda clip, value, params: clip(params[1:], 0.1), "p3": lambda clip, value, params: clip(params, 0.3, 3.0),
+         "value": lambda clip, value, params: value(params, 0.02)}
+
+
+@pytest.mark.parametrize("scaled", [True, False], ids=["scaler", "no scaler"])
+@pytest.mark.parametrize("calls", ["log", "norm", "part", "p3", "value", "log value", "norm log part"])
+def test_gradients_that_are_clipped_again(calls, scaled):
+    def trained(ours):
+        torch.manual_seed(3)
+        params = [torch.nn.Parameter(torch.randn(24, 8)), torch.nn.Parameter(torch.randn(40))]
+        optimizer = (SGD if ours else torch.optim.SGD)(params, lr=1.0)
+        clip, value = (clip_grad_norm_, clip_grad_value_) if ours else (torch.nn.utils.clip_grad_norm_, torch.nn.utils.clip_grad_value_)
+        scaler = (GradScaler("cpu", init_scale=64.0, defer_unscale=True, exact_skips=exact) if ours else
+                  torch.amp.GradScaler("cpu", init_scale=64.0)) if scaled else None
+        seen = []
+        for i in range(5):
+            for p in params:
+                p.grad = torch.randn(p.shape)
+            if i == 3:
+                params[1].grad[3] = float("nan")
+            if scaled:
+                for p in params:
+                    p.grad *= scaler.scale(torch.ones(())).item()
+                scaler.unscale_(optimizer)
+            elif i == 3:
+                continue  # the program leaves the step out, and its gradients are replaced
+            norms = [clip(optimizer if ours and not scaled else params, 1.0)]
+            if not scaled and i == 2:
+                continue  # a clip of gradients that are replaced counts no more
+            norms += [AGAIN[call](clip, value, params) for call in calls.split()]
+            if scaled:
+                scaler.step(optimizer)
+                scaler.update()
+            else:
+                optimizer.step()
+            seen += [torch.stack([n for n in norms if n is not None]).nan_to_num(), *(p.detach().clone() for p in params)]
+        return seen
+
+    for exact in (False, True):
+        for a, b in zip(trained(True), trained(False)):
+            torch.testing.assert_close(a, b)
+
+
+def test_a_look_at_the_clipped_norm_changes_no_bit():
+    def trained(looks, scale):
+        torch.manual_seed(4)
+        p = torch.nn.Parameter(torch.randn(300))
+        optimizer = AdamW([p], lr=0.1)
+        scaler = GradScaler("cpu", init_scale=scale or 1.0, defer_unscale=True, enabled=scale is not None)
+        scaler.scale(torch.ones(()))
+        for _ in range(4):
+            p.grad = torch.randn(300) * (scale or 1.0)
+            scaler.unscale_(optimizer)
+            clip_grad_norm_(optimizer, 1.0)
+            if looks:
+                assert clip_grad_norm_(optimizer, float("inf")).item() == pytest.approx(1.0)
+            scaler.step(optimizer)
+            scaler.update()
+        return p.detach()
+
+    for scale in (None, 64.0):
+        assert torch.equal(trained(True, scale), trained(False, scale))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_an_optimizer_without_gradients_under_torchs_fused_rule(exact):
+    def said(scaler, cls, fused):
+        p, q = (torch.nn.Parameter(torch.ones(8)) for _ in range(2))
+        one, other = (cls([x], lr=0.1, fused=fused) for x in (p, q))
+        scaler.scale(p.sum()).backward()
+        return [outcome(lambda: scaler.step(one)), outcome(lambda: scaler.step(other)), outcome(scaler.update)]
+
+    for fused in (True, False):
+        expected = said(torch.amp.GradScaler("cpu"), torch.optim.AdamW, fused)
+        assert said(GradScaler("cpu", defer_unscale=True, exact_skips=exact), AdamW, fused) == expected
+        assert (expected[1] is None) == fused
 
 
 def test_gradients_laid_out_otherwise():

@@ -269,6 +269,44 @@ def test_a_group_changes_its_way_between_steps(source, target):
     train(optimizer, range(4, 6))
 
 
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize(("dtype", "kw"), [(torch.float32, {}), (torch.bfloat16, {}), (torch.bfloat16, {"weight_rounding": "stochastic"}),
+                                           (torch.bfloat16, {"master": "remainder"}), (torch.float32, {"copy_scale": "nvfp4"}),
+                                           (TYPES[0], {"weight_rounding": "nearest"})], ids=str)
+@pytest.mark.parametrize("given", ["the master", "the values of the copy"])
+def test_weights_of_another_type_continue_from_the_master(how, dtype, kw, given):
+    (p,) = parameters(shapes=((128, 160),))
+    train(optimizer := AdamW([p], lr=1e-3, copy_scale=how), range(3))
+    master = optimizer.state[p]["master"].clone()
+    if dtype == TYPES[0]:
+        q = torch.nn.Parameter(p.detach().clone())
+    else:
+        q = torch.nn.Parameter((master.clone() if given == "the master" else optimizer.dequantized(p).detach()).to(dtype))
+    other = AdamW([q], lr=1e-3, **kw)
+    other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    other.param_groups[0].update(lr=0.0, weight_decay=0.0)
+    q.grad = torch.zeros_like(q)
+    other.step()
+    assert torch.equal(bits(q) if dtype == TYPES[0] else q, bits(master.to(dtype)) if dtype == TYPES[0] else master.to(dtype))
+    assert stored.find_scales(other.state[q]) is None
+    kept = stored.find_rest(other.state[q])
+    assert kept == (None if dtype == torch.float32 or "weight_rounding" in kw else kw.get("master", "master"))
+    assert kept is None or torch.equal(stored.to_f32(other.state[q], q), master)
+
+
+def test_a_group_gives_up_scales_and_8_bits_between_steps():
+    (p,) = parameters(shapes=((128, 160),))
+    train(optimizer := AdamW([p], lr=1e-3, copy_scale="delayed"), range(3))
+    master = optimizer.state[p]["master"].clone()
+    p.grad, p.data = None, optimizer.dequantized(p).detach()
+    if WIDE:
+        p.grad_dtype = None
+    optimizer.param_groups[0].update(copy_scale=None, lr=0.0, weight_decay=0.0)
+    p.grad = torch.zeros(128, 160)
+    optimizer.step()
+    assert torch.equal(p, master) and "master" not in optimizer.state[p]
+
+
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("how", HOWS)
 def test_weights_are_set_to_f32(how, dtype):

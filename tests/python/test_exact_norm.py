@@ -148,6 +148,8 @@ def deferred(rank, world):
                 p.grad = place(g)
             scaler.unscale_(optimizer)
             norms.append(repr(float(clip_grad_norm_(optimizer, 0.5))))
+            if step == 1:  # applies the first clip to the gradients
+                norms.append(repr(float(clip_grad_norm_(optimizer, math.inf))))
             scaler.step(optimizer)
             scaler.update()
         found.append((norms, [getattr(p, "full_tensor", lambda p=p: p)().detach() for p in params]))

@@ -213,6 +213,38 @@ def test_refused():
         Keeper(params).step()
 
 
+def test_a_value_of_all_steps_goes_on_when_the_first_group_begins():
+    text = 'optimizer x "" { hyper lr = 1.0\nstate n : step\nn = n + 1\nw = w - lr * f32(n) }'
+    late, early = (torch.nn.Parameter(torch.zeros(1)) for _ in range(2))
+    optimizer = Formula([{"params": [late]}, {"params": [early]}], formula=text)
+    for step in range(4):
+        early.grad, late.grad = torch.ones(1), torch.ones(1) if step == 3 else None
+        optimizer.step()
+    assert (late.item(), early.item()) == (-4, -10) and [g["n"] for g in optimizer.state_dict()["param_groups"]] == [4, 4]
+
+
+@pytest.mark.parametrize("declaration", [
+    "state updated : tensor", "state counted : group", "state copy_amax : row", "state copy_scale : tensor", "state master : row",
+    "state kahan : tensor", "state master : group", "state copy_scale : group", "state seed : group", "state params : group",
+    "state param_names : step", "state lr_scales : group", "moment weight_scale"])
+def test_names_that_the_package_uses_itself_are_refused(declaration):
+    what, name = declaration.split()[:2]
+    text = f'optimizer x "" {{ hyper lr = 1\n{declaration}\n{name} = {name} + 1\nw = w - lr * g * f32({name}) }}'
+    with pytest.raises(stepfuse.Error, match=f"formula: '{what} {name}' declares a name that stepfuse.torch itself uses; choose a different name"):
+        Formula([torch.nn.Parameter(torch.ones(4))], formula=text)
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))], ids=["deepcopy", "pickle"])
+def test_state_of_the_program_with_any_name_is_copied(again):
+    p = torch.nn.Parameter(torch.ones(4))
+    optimizer = LAMB([p], lr=0.1)
+    p.grad = torch.ones(4)
+    optimizer.step()
+    optimizer.state[p]["my.note"] = "x"
+    other = again(optimizer)
+    assert other.state[other.param_groups[0]["params"][0]]["my.note"] == "x"
+
+
 def test_inputs_are_the_callers():
     p = torch.nn.Parameter(torch.ones(4))
     optimizer = Sophia([p], lr=0.1, beta1=0.5, gamma=0.01, weight_decay=0.0)
@@ -246,6 +278,71 @@ def test_eval_weights_of_schedule_free():
         pair.a = pair.ours.param_groups[0]["params"]
         pair.ours.train()
         pair.theirs.train()
+
+
+def some_steps(optimizer, params, steps):
+    for step in steps:
+        torch.manual_seed(step)
+        for p in params:
+            p.grad = torch.randn(p.shape).to(p.dtype)
+        optimizer.step()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("cls", [ScheduleFreeAdamW, ScheduleFreeSGD])
+@pytest.mark.parametrize("saved_in", ["eval", "train"])
+@pytest.mark.parametrize("loaded_in", ["eval", "train"])
+def test_schedule_free_resumes_from_a_checkpoint_of_either_mode(cls, dtype, saved_in, loaded_in):
+    """As torch's checkpoints: a run that is saved and loaded is bit-identical to one that never stopped."""
+    torch.manual_seed(1)
+    start = [torch.randn(16, 8), torch.randn(5)]
+    params = [torch.nn.Parameter(t.to(dtype)) for t in start]
+    optimizer = cls([{"params": params[:1]}, {"params": params[1:], "lr": 0.02}], lr=0.05)
+    some_steps(optimizer, params, range(4))
+    getattr(optimizer, saved_in)()
+    file = io.BytesIO()
+    torch.save(([p.detach() for p in params], optimizer.state_dict()), file)
+    file.seek(0)
+    weights, state = torch.load(file, weights_only=True)
+    again = [torch.nn.Parameter(torch.zeros_like(p)) for p in params]
+    other = cls([{"params": again[:1]}, {"params": again[1:]}])
+    if loaded_in == "eval":
+        some_steps(other, again, range(2))
+        other.eval()
+    with torch.no_grad():
+        for p, w in zip(again, weights):
+            p.copy_(w)
+    other.load_state_dict(state)
+    if saved_in == "eval":
+        with pytest.raises(RuntimeError, match="call train"):
+            other.step()
+    for mine, mine_of in ((optimizer, params), (other, again)):
+        mine.train()
+        some_steps(mine, mine_of, range(4, 6))
+    assert all(torch.equal(p, q) for p, q in zip(params, again))
+    assert same_state(optimizer.state_dict(), other.state_dict())
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+def test_schedule_free_takes_the_mode_of_the_optimizer_for_older_checkpoints(mode):
+    """Checkpoints and pickles had no `train_mode`. A group that is added has the mode of the others."""
+    p, q = (torch.nn.Parameter(torch.ones(4)) for _ in range(2))
+    optimizer = ScheduleFreeSGD([p], lr=0.1)
+    some_steps(optimizer, [p], range(3))
+    saved = optimizer.state_dict()
+    del saved["param_groups"][0]["train_mode"]
+    getattr(optimizer, mode)()
+    optimizer.load_state_dict(saved)
+    optimizer.add_param_group({"params": [q]})
+    assert [group["train_mode"] for group in optimizer.param_groups] == [mode == "train"] * 2
+    state = optimizer.__getstate__()
+    for group in state["param_groups"]:
+        del group["train_mode"]
+    older = ScheduleFreeSGD.__new__(ScheduleFreeSGD)
+    older.__setstate__({**state, "_evaluates": mode == "eval"})
+    before = p.detach().clone()
+    older.train()
+    assert torch.equal(before, p) == (mode == "train")
 
 
 @pytest.mark.parametrize(("warmup_steps", "r", "weight_lr_power"), [(5, 0, 2), (0, 1.5, 2), (0, 0, 0.5), (3, 0.5, 1)])

@@ -96,3 +96,24 @@ def test_writes_are_in_the_masters(world):
 
 def test_state_whose_local_memory_moves():
     run_each(2, moved, [()])
+
+
+def written_after_a_load(rank, world, change):
+    model, other = sharded(torch.bfloat16), sharded(torch.bfloat16)
+    optimizer, second = SGD(model.parameters(), lr=LR), SGD(other.parameters(), lr=LR)
+    best = copy.deepcopy(model.state_dict())
+    for _ in range(3):
+        step(model, optimizer)
+    other.load_state_dict(model.state_dict())
+    second.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    change(other, best)
+    after = [p.to_local().float() - LR * 3.0 for p in other.parameters()]
+    kept = [torch.equal(p.to_local(), q.to_local()) for p, q in zip(model.parameters(), other.parameters())]
+    step(other, second)
+    assert not all(kept)
+    for p, a in zip(other.parameters(), after):
+        assert torch.equal(second.state[p]["master"].to_local().bfloat16(), a.bfloat16())
+
+
+def test_a_write_after_a_load():
+    run_each(2, written_after_a_load, [(zero,), (write_locally,), (replace_locally,)])

@@ -9,7 +9,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from stepfuse import _core
-from stepfuse.torch import LAMB, SGD, AdamW, LossScaler, RMSprop
+from stepfuse.torch import LAMB, SGD, AdamW, Formula, LossScaler, RMSprop
 from stepfuse.torch.tensors import random_id
 
 SIZES = (300, 17000, 5)
@@ -148,6 +148,51 @@ def test_the_average_is_torchs(cls, more):
             ours.load_state_dict(saved)
 
 
+@pytest.mark.parametrize("kind", [{}, {"amsgrad": True}], ids=["one step", "a step of its own"])
+@pytest.mark.parametrize("late", [0, 1])
+def test_the_average_goes_on_when_a_group_is_unfrozen(late, kind):
+    torch.manual_seed(1)
+    a = [nn.Parameter(torch.randn(40)) for _ in range(2)]
+    b = [nn.Parameter(p.detach().clone()) for p in a]
+    groups = [[{"params": [p], **(kind if index == late else {})} for index, p in enumerate(params)] for params in (a, b)]
+    ours, plain = AdamW(groups[0], lr=0.1, ema_decay=0.9), AdamW(groups[1], lr=0.1)
+    model = nn.ParameterList(b)
+    average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9))
+    for step in range(6):
+        for params, optimizer in ((a, ours), (b, plain)):
+            give(params, step)
+            if step < 4:
+                params[late].grad = None
+            optimizer.step()
+        average.update_parameters(model)
+        averages = list(average.module.parameters())
+        for index, p in enumerate(a):
+            assert torch.equal(ours.state[p]["ema"] if index != late or step >= 4 else p, averages[index]), step
+    assert [group["n_averaged"] for group in ours.state_dict()["param_groups"]] == [6, 6]
+
+
+@pytest.mark.parametrize("how", ["inserted", "an older checkpoint"])
+def test_a_first_group_that_lacks_the_shared_values_takes_them(how):
+    params = parameters()
+    optimizer = AdamW([{"params": params[:1]}, {"params": params[1:]}], lr=0.1, max_norm=0.5, clip="zclip", ema_decay=0.9)
+    for step in range(3):
+        give(params, step)
+        optimizer.step()
+    saved = optimizer.state_dict()
+    assert saved["param_groups"][1]["clip_count"] == saved["param_groups"][1]["n_averaged"] == 3
+    if how == "inserted":
+        params.append(nn.Parameter(torch.ones(4)))
+        optimizer.add_param_group({"params": params[-1]})
+        optimizer.param_groups.insert(0, optimizer.param_groups.pop())
+    else:
+        for name in ("clip_count", "n_averaged"):
+            del saved["param_groups"][0][name]
+        optimizer.load_state_dict(saved)
+    give(params, 3)
+    optimizer.step()
+    assert all(group["clip_count"] == group["n_averaged"] == 4 for group in optimizer.state_dict()["param_groups"])
+
+
 def test_averaged_shows_the_average_and_puts_the_weights_back():
     params = parameters(torch.bfloat16)
     optimizer = AdamW(params, lr=0.1, ema_decay=0.5, scaler=LossScaler(init_scale=1.0))
@@ -195,3 +240,78 @@ def test_ids_of_random_numbers_are_those_of_parts():
     assert random_id(5, 3) == 5 | 3 << 20  # what runs that go on have
     with pytest.raises(OverflowError, match="4294967296 of a tensor does not fit"):
         _core.Step(_core.Program("sgd", ()), [("w", 4, 0, False, 1 << 32)], 0, 0, 0, None, False)
+
+
+def copied(optimizer):
+    optimizer.param_groups = [dict(group) for group in optimizer.param_groups]
+
+
+def copied_in_other_order(optimizer):
+    optimizer.param_groups = [dict(group) for group in optimizer.param_groups[::-1]]
+
+
+@pytest.mark.parametrize("replace", [copied, copied_in_other_order])
+def test_a_dict_that_replaces_a_groups_is_that_group(replace):
+    a, b = parameters(), parameters()
+    replaced, kept = (SGD([{"params": params[:1]}, {"params": params[1:]}], lr=0.1) for params in (a, b))
+    for step in range(4):
+        for optimizer, params in ((replaced, a), (kept, b)):
+            if step == 2 and optimizer is replaced:
+                replace(optimizer)
+            optimizer.set_scale(params, lr=step + 1.0)
+            give(params, step)
+            optimizer.step()
+    assert equal(a, b)
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+@pytest.mark.parametrize("replace", [copied, copied_in_other_order])
+def test_a_dict_that_replaces_a_groups_has_its_state(replace, steps):
+    class Counts(Formula):
+        formula = """
+        optimizer counts "counts steps of each group" {
+          hyper lr = 0.1
+          state count : group f32, all : step
+          count = count + max(abs(g) >= 0 ? 1 : 0, group)
+          all = all + 1
+          w = w - lr * g * count
+        }
+        """
+
+    a, b = parameters(), parameters()
+    replaced, kept = (Counts([{"params": params[:1]}, {"params": params[1:], "lr": 0.2}]) for params in (a, b))
+    for step in range(3 + steps):
+        for optimizer, params in ((replaced, a), (kept, b)):
+            if step == 3 and optimizer is replaced:
+                replace(optimizer)
+            give(params, step)
+            optimizer.step()
+    if steps == 0:
+        replace(replaced)
+    assert equal(a, b)
+    for group in replaced.state_dict()["param_groups"]:
+        assert group["count"] == group["all"] == 3.0 + steps
+
+
+@pytest.mark.parametrize(("key", "value"), [("ema_decay", 0.5), ("clip_factor", 0.1)])
+def test_an_option_may_become_none_and_a_number_again(key, value):
+    a, b = parameters(), parameters()
+
+    def make(params, first, second):
+        return SGD([{"params": params[:1], key: first}, {"params": params[1:], key: second}], lr=0.1)
+
+    changed = make(a, value, None)
+    before = [torch.zeros_like(p) for p in a[:2]]
+    for step, now in enumerate(((value, None), (None, value), (None, None), (value, value), (value / 2, value), (None, value))):
+        for group, number in zip(changed.param_groups, now):
+            group[key] = number
+        give(a, step)
+        changed.step()
+        other = make(b, *now)
+        give(b, step)
+        other.step()
+        assert equal(a, b), step
+        if key == "ema_decay":
+            averages = [changed.state[p].get("ema", torch.zeros_like(p)).clone() for p in (a[0], a[1])]
+            assert [not torch.equal(p, q) for p, q in zip(averages, before)] == [number is not None for number in now], step
+            before = averages

@@ -178,6 +178,15 @@ def test_copies_go_on_alike(how):
     assert pair.equal()
 
 
+@pytest.mark.parametrize("how", [copy.deepcopy, lambda optimizer: pickle.loads(pickle.dumps(optimizer))], ids=["deepcopy", "pickle"])
+def test_copies_check_new_groups(how):
+    optimizer = how(AdamW([torch.nn.Parameter(torch.ones(4, 8))]))
+    for wrong, message in (({"betas": (2.0, 3.0)}, r"betas\[0\]=2.0"), ({"moments": "nonsense"}, "no format 'nonsense'")):
+        with pytest.raises(ValueError, match=message):
+            optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(4, 8))], **wrong})
+    assert len(optimizer.param_groups) == 1
+
+
 @pytest.mark.parametrize(("cls", "kw"), FUSED[1:2] + FUSED[5:6] + FUSED[7:], ids=lambda x: getattr(x, "__name__", ""))
 def test_checkpoints_both_ways(cls, kw):
     pair = Pair(cls, getattr(torch.optim, cls.__name__), **kw)
@@ -263,6 +272,40 @@ def test_refused_by_name():
         AdamW([p, q]).step()
     with pytest.raises(ValueError, match="differentiable"):
         AdamW([p], differentiable=True)
+
+
+VIEWS = {
+    "gaps in both": lambda base: (base[:, :4], base[:, 2:]),
+    "gaps in one": lambda base: (base[::2], base[1], base),
+    "gaps in the first": lambda base: (base[:, ::2], base[1]),
+    "several between": lambda base: (base[:, 0], base[:, 1], base[:, 2], base[2:, 3:], base[:3, 5]),
+    "types": lambda base: (base[:, :3], base.view(torch.bfloat16)[:, 5:8]),
+}
+
+
+@pytest.mark.parametrize("views", VIEWS.values(), ids=VIEWS)
+def test_views_with_a_common_element_are_refused(views):
+    base = torch.arange(24.0).view(4, 6)
+    params = [torch.nn.Parameter(view) for view in views(base)]
+    before = base.clone()
+    for p in params:
+        p.grad = torch.ones_like(p)
+    with pytest.raises(RuntimeError, match="share memory"):
+        SGD(params, lr=0.1).step()
+    assert torch.equal(base, before)
+
+
+def test_views_of_one_tensor_without_a_common_element_are_stepped():
+    def split(base):
+        return base[:, :4], base[:, 4::2], base[:3, 5], base[3, 5:6], base[:, 7:].view(torch.bfloat16)[:, 1:]
+
+    base, other = torch.arange(32.0).view(4, 8), torch.arange(32.0).view(4, 8)
+    for optimizer, params in ((SGD, split(base)), (torch.optim.SGD, split(other))):
+        params = [torch.nn.Parameter(view) for view in params]
+        for p in params:
+            p.grad = torch.ones_like(p)
+        optimizer(params, lr=0.5).step()
+    assert torch.equal(base, other)
 
 
 def test_help_answers():

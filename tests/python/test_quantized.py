@@ -1,6 +1,7 @@
 """Copies in squares for matrix products of few bits: copy_scale="mxfp8" of 8-bit parameters, and "nvfp4" of f32 ones."""
 
 import copy
+import weakref
 
 import pytest
 import torch
@@ -145,6 +146,32 @@ def test_a_parameter_with_other_memory_is_copied_again():
     assert is_copy(p.detach(), optimizer.quantized(p, plain=True))
 
 
+def test_memory_is_not_reused_unnoticed():
+    """An allocator gives new tensors the addresses of old ones, if nothing else has these."""
+    p, = parameters(shapes=((64, 64),))
+    optimizer = SGD([p], lr=0.0, copy_scale="nvfp4")
+    for step in range(10):
+        p.data = torch.full((64, 64), 1.0)
+        optimizer.quantized(p, plain=True)
+        address = p.data_ptr()
+        p.data = torch.full((64, 64), 2.0)
+        tensors = [torch.full((64, 64), 3.0) for _ in range(50)]
+        p.data = next((t for t in tensors if t.data_ptr() == address), tensors[0])
+        if step % 2:
+            train(optimizer, range(1))
+        assert optimizer.quantized(p, plain=True).tensor_scale == torch.tensor(3.0) / (448 * 6), step
+
+
+def test_replaced_memory_is_free_after_the_next_step():
+    p, = parameters(shapes=((64, 64),))
+    optimizer = SGD([p], lr=0.1, copy_scale="nvfp4")
+    train(optimizer, range(2))
+    storage = weakref.ref(p.untyped_storage())
+    p.data = p.data.clone()
+    train(optimizer, range(2, 3))
+    assert storage() is None
+
+
 @pytest.mark.parametrize("way", (*EIGHTS, *FOURS))
 def test_a_resumed_run_makes_the_same_copies(way):
     dtype = torch.float8_e4m3fn if way in EIGHTS else torch.float32
@@ -226,3 +253,25 @@ def test_refused_with_what_to_change():
     p = parameters(shapes=((4, 64),))[0]
     with pytest.raises(ValueError, match="is its own master, and has no scale; quantized"):
         AdamW([p], copy_scale="nvfp4").copy_scale_inv(p)
+
+
+@pytest.mark.parametrize("way", FOURS)
+@pytest.mark.parametrize("master", ["f32", "remainder", "ecc24"])
+def test_a_run_in_f32_leaves_no_outdated_master(master, way):
+    """A bf16 run that continues from it starts with its weights."""
+    b = torch.nn.Parameter(torch.ones(64, 64, dtype=torch.bfloat16))
+    first = SGD([b], lr=1.0, master=master)
+    b.grad = torch.zeros_like(b)
+    first.step()
+    f = torch.nn.Parameter(torch.ones(64, 64))
+    second = SGD([f], lr=1.0, copy_scale=way)
+    second.load_state_dict(first.state_dict())
+    f.grad = torch.full((64, 64), 0.5)
+    second.step()
+    assert stored.find_rest(second.state[f]) is None and "master" not in second.plain_state_dict()["state"][0]
+    c = torch.nn.Parameter(f.detach().bfloat16())
+    third = SGD([c], lr=1.0)
+    third.load_state_dict(second.state_dict())
+    c.grad = torch.zeros_like(c)
+    third.step()
+    assert c.eq(0.5).all()

@@ -196,5 +196,7 @@ def test_what_goes_with_what():
         scaler.scale(p.sum())
         with pytest.raises(RuntimeError, match="leave out one of them"):
             scaler.step(AdamW([p], scaler=LossScaler()))
+        with pytest.raises(RuntimeError, match="leave out one of them"):
+            scaler.step(copy.deepcopy(AdamW([p], scaler=LossScaler())))
     with pytest.raises(stepfuse.Error, match="growth_factor"):
         LossScaler(growth_factor=0.5)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import stepfuse.torch as sft
-from stepfuse.torch import SGD, AdamW, Lion
+from stepfuse.torch import SGD, AdamW, Lion, stored
 from trained import parameter, stepped
 
 LOW = [torch.bfloat16, torch.float16]
@@ -209,3 +209,57 @@ def test_each_group_draws_from_its_own_seed():
     assert not torch.equal(ones[0], twos[0]) and not torch.equal(ones[1], twos[1])
     assert torch.equal(after(1, 2)[0], after(1, 1)[0])
     assert torch.equal(after(1, 7)[1], stay := after(1, 7)[1]) and not torch.equal(after(1, 2)[1], stay)
+    params = [parameter(torch.ones(8)) for _ in range(2)]
+    optimizer = AdamW([{"params": [p], "seed": seed} for p, seed in zip(params, (1, 2))], weight_rounding="stochastic")
+    stepped(optimizer, params, 1)
+    assert [group["seed"] for group in optimizer.state_dict()["param_groups"]] == [1, 2]
+
+
+def test_set_weight_replaces_what_kahan_kept():
+    p = parameter(torch.full((8,), 100.0))
+    optimizer = SGD([p], lr=0.1, weight_rounding="kahan")
+    p.grad.fill_(2.0)
+    optimizer.step()
+    assert optimizer.state[p]["kahan"].ne(0).all()
+    for values in (torch.zeros(8), torch.full((8,), 100.3), torch.linspace(-3, 3, 8)):
+        optimizer.set_weight(p, values)
+        p.grad.zero_()
+        optimizer.step()
+        assert torch.equal(p, values.bfloat16())
+        assert torch.equal(optimizer.state[p]["kahan"], (values - p).bfloat16())
+
+
+@pytest.mark.parametrize("between", ["nearest", "stochastic", "f32"])
+def test_kahan_starts_again_after_a_time_without(between):
+    p = parameter(torch.full((8,), 100.0))
+    optimizer = SGD([p], lr=0.1, weight_rounding="kahan")
+    p.grad.fill_(2.0)
+    optimizer.step()
+    if between == "f32":
+        p.grad, p.data = None, p.data.float()
+    else:
+        optimizer.param_groups[0]["weight_rounding"] = between
+    p.grad = torch.full_like(p, 900.0)
+    optimizer.step()
+    assert "kahan" not in optimizer.state[p]
+    p.grad, p.data = None, p.data.bfloat16()
+    optimizer.param_groups[0]["weight_rounding"] = "kahan"
+    p.grad = torch.zeros_like(p)
+    optimizer.step()
+    assert p.eq(10.0).all() and optimizer.state[p]["kahan"].eq(0).all()
+
+
+@pytest.mark.parametrize(("dtype", "kw"), [(torch.bfloat16, {"master": "remainder"}), (torch.bfloat16, {"master": "f32"}),
+                                           (torch.float8_e4m3fn, {"copy_scale": "delayed"})], ids=str)
+@pytest.mark.parametrize("rounding", sft.arguments.ROUNDINGS)
+def test_a_master_of_ones_own_replaces_a_checkpoints_rounding(rounding, dtype, kw):
+    p = parameter(torch.linspace(-1, 1, 64), dtype)
+    source = AdamW([p], weight_rounding=rounding)
+    source.step()
+    q = parameter(p.detach(), dtype)
+    optimizer = AdamW([q], **kw)
+    optimizer.load_state_dict(source.state_dict())
+    optimizer.param_groups[0].update(lr=0.0, weight_decay=0.0)
+    before = q.detach().float()
+    optimizer.step()
+    assert torch.equal(stored.to_f32(optimizer.state[q], q), before)

@@ -1,6 +1,7 @@
 """Writes to weights with an f32 master: the next step takes them into the master, as torch would."""
 
 import copy
+import pickle
 
 import pytest
 import torch
@@ -220,3 +221,92 @@ def test_scaled_copies(way):
     plain, nothing, some = map(run, (None, "nothing", "some"))
     assert torch.equal(plain, nothing)
     assert torch.equal(some[1:], plain[1:]) and torch.equal(some[0], torch.full((32,), -2 * LR * 0.5))
+
+
+def reloaded(model, optimizer):
+    """A new run from files, whose model is loaded first."""
+    other = torch.nn.Linear(16, 4, bias=False).to(model.weight.dtype)
+    other.load_state_dict(model.state_dict())
+    second = SGD(other.parameters(), lr=LR)
+    second.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    return other, second
+
+
+def loaded_into_itself(model, optimizer):
+    optimizer.load_state_dict(optimizer.state_dict())
+    return model, optimizer
+
+
+def away_and_back(model, optimizer):
+    group = optimizer.param_groups.pop()
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(3))]})
+    optimizer.step()
+    optimizer.param_groups[:] = [group]
+    return model, optimizer
+
+
+AGAIN = [reloaded, loaded_into_itself, away_and_back, lambda *both: copy.deepcopy(both), lambda *both: pickle.loads(pickle.dumps(both))]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("change", [load, clamp, zero, replace, one_element], ids=lambda change: change.__name__)
+@pytest.mark.parametrize("again", AGAIN, ids=["reloaded", "loaded into itself", "away and back", "deepcopy", "pickle"])
+def test_after_a_load_or_a_copy(again, change, dtype):
+    model, best, optimizer = trained(dtype)
+    model, optimizer = again(model, optimizer)
+    before = {"weight": model.weight.detach().clone(), "master": optimizer.state[model.weight]["master"].clone()}
+    change(model, best)
+    written = model.weight.detach().clone()
+    model.weight.grad = torch.full_like(model.weight, 3.0)
+    optimizer.step()
+    check_taken(before, written, optimizer.state[model.weight]["master"], model.weight)
+
+
+def test_a_group_that_was_away_is_written_to():
+    model, _, optimizer = trained()
+    group = optimizer.param_groups.pop()
+    optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(3))]})
+    optimizer.step()
+    torch.nn.init.zeros_(model.weight)
+    optimizer.param_groups[:] = [group]
+    model.weight.grad = torch.full_like(model.weight, 3.0)
+    optimizer.step()
+    assert optimizer.state[model.weight]["master"].eq(-LR * 3.0).all()
+
+
+def test_loaded_masters_are_taken_as_they_are():
+    """Even if the weights are not these rounded, as those of an averaged model are not."""
+    model, best, optimizer = trained()
+    other = torch.nn.Linear(16, 4, bias=False).bfloat16()
+    other.load_state_dict(best)
+    second = SGD(other.parameters(), lr=LR)
+    second.load_state_dict(optimizer.state_dict())
+    for m, o in ((model, optimizer), (other, second)):
+        m.weight.grad = torch.full_like(m.weight, 3.0)
+        o.step()
+    assert torch.equal(second.state[other.weight]["master"], optimizer.state[model.weight]["master"])
+
+
+@pytest.mark.parametrize("way", [None, *(way for way in sft.arguments.COPY_SCALES if not way.startswith("nvfp4"))])
+@pytest.mark.parametrize("change", ["nothing", "loads the model", "some"])
+def test_scaled_copies_after_a_load(way, change):
+    p = torch.nn.Parameter(torch.zeros(64, 32, dtype=torch.float8_e4m3fn))
+    optimizer = SGD([p], lr=LR, copy_scale=way)
+    optimizer.set_weight(p, values(2048).view(64, 32))
+    for _ in range(3):
+        p.grad = torch.full((64, 32), 0.5).to(torch.float8_e4m3fn)
+        optimizer.step()
+    q = torch.nn.Parameter(p.detach().clone())
+    loaded = SGD([q], lr=0.0, copy_scale=way)
+    loaded.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    master = optimizer.state[p]["master"].clone()
+    with torch.no_grad():
+        if change == "loads the model":
+            q.copy_(p)
+        elif change == "some":
+            q.view(torch.uint8)[0].zero_()
+            torch.autograd.graph.increment_version(q)
+            master[0] = 0
+    q.grad = torch.zeros_like(q)
+    loaded.step()
+    assert torch.equal(loaded.state[q]["master"], master)

@@ -92,3 +92,29 @@ def another_type(rank, world):
 
 def test_another_type_is_refused_by_name():
     good(run(1, another_type))
+
+
+def after_a_load(rank, world):
+    """The head's weights are set after both checkpoints, and a master of its own replaces a checkpoint's rounding."""
+    same = []
+    for source, kw in (({}, {}), ({"weight_rounding": "stochastic"}, {"master": "remainder"})):
+        first = network(torch.bfloat16)
+        saved = AdamW(first.parameters(), lr=0.01, **source)
+        whole(first, saved, world, 0, torch.bfloat16)
+        models = [network(torch.bfloat16), network(torch.bfloat16)]
+        optimizers = (ZeroRedundancyOptimizer(models[0].parameters(), AdamW, lr=0.01, bucket_bytes=BUCKET, **kw),
+                      AdamW(models[1].parameters(), lr=0.01, **kw))
+        for model, optimizer in zip(models, optimizers):
+            model.load_state_dict(first.state_dict())
+            optimizer.load_state_dict(copy.deepcopy(saved.state_dict()))
+            torch.nn.init.zeros_(model[0].weight)
+            whole(model, optimizer, world, 1, torch.bfloat16)
+        optimizers[0].wait()
+        same += [torch.equal(p, q) for p, q in zip(models[0].parameters(), models[1].parameters(), strict=True)]
+        same.append(float(models[1][0].weight.abs().max()) < 0.02)
+    return all(same)
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_after_a_load(world):
+    assert all(good(run(world, after_a_load)))

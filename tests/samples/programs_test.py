@@ -143,6 +143,34 @@ class Pages(unittest.TestCase):
         for value in re.search(r"weight (\S+), bias (\S+)", done.stdout).groups():
             self.assertLess(abs(float(value)), 0.1, done.stdout)
 
+    @unittest.skipIf(SKIP or not (BUILD / "libstepfuse.so").exists(), SKIP or "no shared library was built")
+    def test_the_program_in_c_minimises(self):
+        (part,) = self.blocks("embedding.md", "c")
+        program = f"""#include <stdio.h>
+#include <stdlib.h>
+#include <stepfuse/stepfuse.h>
+static float weight[1000], gradient[1000], exp_avg[1000], exp_avg_sq[1000];
+static void ok(stepfuse_status status) {{
+  if (status == STEPFUSE_OK) return;
+  fprintf(stderr, "%s\\n", stepfuse_error_message());
+  exit(1);
+}}
+int main(void) {{
+for (int k = 0; k < 1000; ++k) weight[k] = 1;
+{part}printf("weight %g\\n", weight[999]);
+return 0;
+}}
+"""
+        includes = [f"-I{SOURCE / layer / 'include'}" for layer in ("ir", "compiler", "runtime")]
+        link = [f"-L{self.BUILD}", "-lstepfuse", f"-Wl,-rpath,{self.BUILD.resolve()}"]
+        with tempfile.TemporaryDirectory() as folder:
+            made = subprocess.run(["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", *includes, "-x", "c", "-", *link, "-o", f"{folder}/main"],
+                                  input=program, capture_output=True, text=True)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            done = run(pathlib.Path(folder, "main"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLess(abs(float(done.stdout.split()[1])), 0.1)
+
     def test_parts_of_programs_compile(self):
         """Each block in a function, with the names that its page takes for granted."""
         given = """#include <cmath>

@@ -234,6 +234,19 @@ TEST_CASE("arrays that a formula only writes, and formulas that leave the weight
   CHECK(has(error_of("output u = g", {.ema = true}), "assigns nothing to the weight"));
 }
 
+TEST_CASE("a name that an option makes, too, is refused at its declaration") {
+  const std::string body = "moment master\nmaster = g\nw = w - master";
+  CHECK(error_of(body) == "no error");
+  std::string e = error_of(body, {.master = true});
+  CHECK(
+      has(e, "o.opt:2:8: error: there is already a buffer 'master', which .master = f32 makes; "));
+  CHECK(has(e, "choose a different name\n  moment master\n         ^"));
+  Optimizer optimizer =
+      parse_optimizer("optimizer o \"\" { hyper max_norm = 1\nw = w - g * max_norm }");
+  CHECK(has(message_of([&] { make_recipe(optimizer, {.clip = Clip::l2}, OptionNames::flags); }),
+            "there is already an argument 'max_norm', which --clip=l2 makes; "));
+}
+
 TEST_CASE("rows and columns are counted") {
   std::string s = step_of("w = w - g * (count(column) / count(row))");
   CHECK(has(s, "%columns = column_count : <i64>"));

@@ -15,12 +15,12 @@ from .arguments import NORMS
 from .fused import Deferred, Fused
 from .private import OptState, can_defer_unscale
 from .scaler import on_device
-from .tensors import type_name
+from .tensors import local, type_name
 
 _torch_clip = torch.nn.utils.clip_grad_norm_
 _torch_clip_value = torch.nn.utils.clip_grad_value_
-_unscaled_later: weakref.WeakSet[Fused] = weakref.WeakSet()  # unscaled by a scaler, and perhaps stepped since
-_newest: Callable[[], Fused | None] = lambda: None  # the newest of them
+_deferring: weakref.WeakSet[Fused] = weakref.WeakSet()  # unscaled or clipped later, and perhaps stepped since
+_newest: Callable[[], Fused | None] = lambda: None  # the newest that was unscaled later
 _clipped_later: weakref.WeakSet[Fused] = weakref.WeakSet()  # their clipping is deferred even without a scaler
 
 
@@ -67,13 +67,15 @@ class GradScaler(torch.amp.GradScaler):
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
+        if _is_clipped(optimizer):
+            _work_off(optimizer)
         state["stage"] = OptState.UNSCALED
         optimizer._deferred = Deferred(self)
         self._owed.append(optimizer)
         self._share()
         global _newest
         _newest = weakref.ref(optimizer)
-        _unscaled_later.add(optimizer)
+        _deferring.add(optimizer)
         return None
 
     def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -94,12 +96,13 @@ class GradScaler(torch.amp.GradScaler):
         optimizer._found = None
         if self._exact_skips:
             optimizer._measure()
-            self._note(optimizer, state)
+            self._note(optimizer)
+            self._check_noted(optimizer)
             result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
             optimizer._deferred = None
         else:
             result = optimizer.step(*args, **kwargs)
-            self._note(optimizer, state)
+            self._check_noted(optimizer)
         state["stage"] = OptState.STEPPED
         return result
 
@@ -107,10 +110,7 @@ class GradScaler(torch.amp.GradScaler):
         owed, self._owed = self._owed, []
         for optimizer in owed:
             if optimizer._deferred is not None and optimizer._deferred.scaler is self:  # the optimizer was not stepped
-                found = optimizer._measure().found_inf()
-                if found is not None:
-                    self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = {found.device: found}
-                optimizer._deferred = None
+                optimizer._drop_deferred()
         if self._enabled and can_defer_unscale() and len(self._per_optimizer_states) > 1:
             for state in self._per_optimizer_states.values():  # torch adds them up in place
                 found = state["found_inf_per_device"]
@@ -121,15 +121,18 @@ class GradScaler(torch.amp.GradScaler):
         return (self._enabled and self._defer_unscale and can_defer_unscale() and isinstance(optimizer, Fused) and optimizer._norm is None
                 and optimizer._scaler is None)
 
-    def _note(self, optimizer: Fused, state: dict[str, Any]) -> None:
+    def _note(self, optimizer: Fused) -> None:
+        """Notes for update() whether the newest step or measurement found inf or NaN."""
         found = optimizer._engine.found_inf()
-        if found is None:
+        self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = {} if found is None else {found.device: found}
+
+    def _check_noted(self, optimizer: Fused) -> None:
+        """Refuses a step without gradients as torch does, which takes it with fused=True."""
+        if not self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] and not optimizer.defaults.get("fused"):
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        state["found_inf_per_device"] = {found.device: found}
 
     def _unscale_now(self, optimizer: Fused) -> None:
         """Unscales now, because the gradients are about to be read."""
-        optimizer._deferred = None
         self._per_optimizer_states[id(optimizer)]["stage"] = OptState.READY
         super().unscale_(optimizer)
 
@@ -164,13 +167,20 @@ def clip_grad_norm_(parameters: Fused | Tensor | Iterable[Tensor], max_norm: flo
         parameters = _to_list(parameters)
         optimizer = _owner(parameters)
     norm = NORMS.get(float(norm_type))
-    if optimizer is None or norm is None or optimizer._norm is not None or optimizer._scaler is not None:
-        if optimizer is not None and _is_scaled(optimizer):
-            optimizer._deferred.scaler._unscale_now(optimizer)
+    can_defer = optimizer is not None and norm is not None and optimizer._norm is None and optimizer._scaler is None
+    if not can_defer:
+        if optimizer is not None:
+            _work_off(optimizer)
         return _torch_clip(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
-    deferred = optimizer._deferred = optimizer._deferred or Deferred()
+    if optimizer._deferred is None:
+        optimizer._deferred = Deferred()
+        _deferring.add(optimizer)
+    deferred = optimizer._deferred
+    if _is_clipped(optimizer):
+        _clip(optimizer, deferred.max_norm, optimizer._measured().norm())
     deferred.norm, deferred.max_norm = norm, float(max_norm)
     total = optimizer._measure().norm()
+    deferred.gradient = _first_gradient(optimizer)
     if error_if_nonfinite and not total.isfinite():
         optimizer._deferred = None if deferred.scaler is None else Deferred(deferred.scaler)
         raise RuntimeError(f"The total norm of order {float(norm_type)} for gradients from `parameters` is non-finite, so "
@@ -183,8 +193,8 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     """torch.nn.utils.clip_grad_value_ on unscaled gradients, even if their unscaling was deferred."""
     parameters = _to_list(parameters)
     optimizer = _owner(parameters)
-    if optimizer is not None and _is_scaled(optimizer):
-        optimizer._deferred.scaler._unscale_now(optimizer)
+    if optimizer is not None:
+        _work_off(optimizer)
     _torch_clip_value(parameters, clip_value, foreach)
 
 
@@ -216,18 +226,49 @@ def _is_scaled(optimizer: Fused) -> bool:
     return optimizer._deferred is not None and optimizer._deferred.scaler is not None
 
 
+def _first_gradient(optimizer: Fused) -> tuple[Tensor, int] | None:
+    """Returns the first gradient and its version, by which gradients of the next backward() are told from those of the last."""
+    grad = next((p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None), None)
+    return None if grad is None or grad.is_inference() else (grad, grad._version)
+
+
+def _is_clipped(optimizer: Fused) -> bool:
+    """Returns whether a clip of the current gradients was left to the step. One of earlier gradients counts no more."""
+    then = None if optimizer._deferred is None else optimizer._deferred.gradient
+    now = None if then is None else _first_gradient(optimizer)
+    return now is not None and now[0] is then[0] and now[1] == then[1]
+
+
+def _work_off(optimizer: Fused) -> None:
+    """Does now what was left to the step, because the gradients are about to be read or clipped again."""
+    norm = optimizer._measured().norm() if _is_clipped(optimizer) else None  # over all ranks that share it
+    deferred, optimizer._deferred = optimizer._deferred, None
+    if deferred is not None and deferred.scaler is not None:
+        deferred.scaler._unscale_now(optimizer)
+    if norm is not None:
+        _clip(optimizer, deferred.max_norm, norm)
+
+
+@torch.no_grad()
+def _clip(optimizer: Fused, max_norm: float, norm: Tensor) -> None:
+    """Clips the gradients in place by torch's rule."""
+    factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+    for p in (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None):
+        local(p.grad).mul_(factor.to(p.grad.device))
+
+
 def _owner(parameters: list[Tensor]) -> Fused | None:
     """Returns the optimizer that defers and whose parameters with a gradient are exactly these.
 
-    If these are only some of an optimizer's parameters, that optimizer is unscaled now.
+    If these are only some of an optimizer's parameters, what was left to its step is done now.
     """
     newest = _newest()
     if newest is not None and _is_scaled(newest) and _has(newest, parameters):
         return newest
     ids = None
-    for optimizer in {*_unscaled_later, *_clipped_later}:
-        if not _is_scaled(optimizer):
-            _unscaled_later.discard(optimizer)
+    for optimizer in {*_deferring, *_clipped_later}:
+        if optimizer._deferred is None:
+            _deferring.discard(optimizer)
             if optimizer not in _clipped_later:
                 continue
         if _has(optimizer, parameters):
@@ -237,6 +278,6 @@ def _owner(parameters: list[Tensor]) -> Fused | None:
         own = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
         if own == ids:
             return optimizer
-        if _is_scaled(optimizer) and not own.isdisjoint(ids):
-            optimizer._deferred.scaler._unscale_now(optimizer)
+        if optimizer._deferred is not None and not own.isdisjoint(ids):
+            _work_off(optimizer)
     return None

@@ -56,6 +56,11 @@ def other_states(made: Any) -> dict[str, tuple[str, int, int]]:
             if not other and name not in OWN_STATES}
 
 
+def is_shared(name: str, granularity: int) -> bool:
+    """Returns whether all groups have one value of a state. A seed belongs to the groups that chose it."""
+    return granularity == PER_STEP and name != "seed"
+
+
 class Binding:
     writes_weights = True
 
@@ -79,6 +84,7 @@ class Binding:
     def pull(self) -> None:
         """Makes the optimizer's state true: counts that live on a GPU, buffers that no step has begun."""
         state = self.optimizer.state
+        self.follow_groups()
         for part in self.parts:
             if part.counts is not None and not part.counts_on_host:
                 part.set_values("step", part.counts, part.step.read_state("step"))
@@ -88,12 +94,24 @@ class Binding:
             for name, (dtype, granularity, _) in part.states.items():
                 if granularity < PER_TENSOR:
                     bits = part.step.read_state(name)
-                    for g, group in enumerate(part.groups):
+                    # Groups whose first gradient is still to come get it, too.
+                    for g, group in enumerate(self.optimizer.param_groups if is_shared(name, granularity) else part.groups):
                         group[name] = from_bits(bits[g if granularity == PER_GROUP else 0], dtype)
             if "momentum_begun" in program(self.optimizer._recipe, part.options).states():
                 for p, begun in zip(part.params, part.step.read_state("momentum_begun")):
                     if not begun and p in state:
                         stored.pop_arrays(state[p], "momentum_buffer")
+
+    def follow_groups(self) -> None:
+        """Takes dicts that have replaced groups of the parts. A replacement has parameters of the group that is gone."""
+        now = {id(group) for group in self.optimizer.param_groups}
+        known = {id(group) for part in self.parts for group in part.groups}
+        if known <= now:
+            return
+        new = {id(p): group for group in self.optimizer.param_groups if id(group) not in known for p in group["params"]}
+        for part in self.parts:
+            part.groups = [group if id(group) in now else next((new[id(p)] for p in group["params"] if id(p) in new), group)
+                           for group in part.groups]
 
     def bind(self) -> None:
         self.pull()
@@ -116,7 +134,7 @@ class Binding:
     def bind_parts(self) -> None:
         old = {part.key: part for part in self.parts}
         known = {id(p) for part in self.parts for p in part.params}
-        written = {id(self.order[i][0]) for i in self.walk.written()} if self.walk is not None else set()
+        written = self.find_written()
         counts = {id(p): c for part in self.parts if part.counts is not None for p, c in zip(part.params, part.step.read_state("step"))}
         self.meshes = self.optimizer._find_meshes() if self.mode.reads_ahead or self.mode.reports_layers else {}
         gathered = Gathered()
@@ -160,6 +178,17 @@ class Binding:
         self.parts, self.order, self.walk, self.gathered = made, order, walk, gathered
         self.to_compare = None if self.compared else self.ranks or self.optimizer._find_alike()
         self.places = {id(p): (part, slot) for p, _, part, slot in places}
+
+    def find_written(self) -> set[int]:
+        """Returns the ids of parameters that the program may have written to since the last step, or since their state was loaded or copied.
+        A parameter that comes back with its state is among them."""
+        params = [p for group in self.optimizer.param_groups for p in group["params"]]
+        if self.walk is None:
+            loaded = self.optimizer._loaded_weights
+            return {id(p) for p in params if id(p) in loaded and loaded[id(p)] != packed.version_of(p)}
+        known = {id(p) for p, *_ in self.order}
+        back = {id(p) for p in params if id(p) not in known and self.optimizer.state.get(p)}
+        return {id(self.order[i][0]) for i in self.walk.written()} | back
 
     def gathers(self, kind: tuple[str, ...], p: Tensor) -> bool:
         """Whether a step of that kind needs more of a DTensor than a rank has, and one rank can have it."""
@@ -224,7 +253,8 @@ class Binding:
         return "kahan" if rounding == "stochastic" and not draws_by_element(p) else rounding
 
     def choices(self) -> list[tuple[Any, ...]]:
-        """Returns what a binding depends on in the groups."""
+        """Returns what a binding depends on in the groups. The walk asks if an item is a different object."""
+        self.follow_groups()
         return [(*self.optimizer._options(g), *self.shared_options(g), *(g.get(n) for n in BINDING_OPTIONS))
                 for g in self.optimizer.param_groups]
 
@@ -323,6 +353,8 @@ class Binding:
                 numbers = values.tolist()
             else:
                 groups = part.groups if granularity == PER_GROUP else part.groups[:1]
+                if is_shared(name, granularity):  # a group that is new to the part may lack it
+                    groups = [next((g for g in (*part.groups, *self.optimizer.param_groups) if name in g), {})]
                 numbers = [g.get(name, from_bits(initial, dtype)) for g in groups]
             part.step.write_state(name, [to_bits(x, dtype) for x in numbers])
 
@@ -334,6 +366,11 @@ class Binding:
             if is_gathered and mine.numel() == 0 and name not in state[p]:  # what the owner has will be copied to
                 state[p][name] = torch.full((count(p, position.columns),), first, dtype=NUMBERS[dtype], device="cpu")
         kept = [state[p].get(name) if n else None for p, n in zip(part.params, counts)]
+        for k, n, label in zip(kept, counts, part.names):
+            if k is not None and k.numel() != n:
+                raise ValueError(f"{type(self.optimizer).__name__}: state '{name}' of {label} has shape {tuple(k.shape)}, and this step has {n} "
+                                 "values there: delete the parameter's state, or load a checkpoint of this class. torch.optim.Adafactor "
+                                 "factors more than two dimensions in a different way")
         kept = [torch.full((n,), first, dtype=NUMBERS[dtype], device="cpu") if k is None else k.reshape(n).to("cpu", NUMBERS[dtype])
                 for k, n in zip(kept, counts)]
         values = torch.cat(kept) if kept else on_host([], NUMBERS[dtype])
@@ -347,14 +384,16 @@ class Binding:
         made = program(self.optimizer._recipe, part.options)
         copies = [packed.find(self.optimizer._live_packed(), p) for p, g in zip(part.params, part.group_of)
                   if packed.step_mode(part.groups[g], p) and "weight" in made.buffers()]
-        if copies:  # of parameters that are their own masters
-            packed.bind(part, copies)
-        elif "weight" in made.buffers():
-            self.forget_masters(part, made.buffers())
+        if "weight" in made.buffers():
             known = self.optimizer._live_scales()
             for p, g in zip(part.params, part.group_of):
                 if (way := stored.scale_mode(part.groups[g], p)) is not None or p in self.optimizer.state:  # which has else none
                     stored.convert_scales(known, self.optimizer.state[p], p, way)
+            # The conversion has read them. With copies in 4 bits "master" is the parameter itself.
+            self.forget_masters(part, {name: buffer for name, buffer in made.buffers().items() if not (copies and name == "master")})
+        if copies:  # of parameters that are their own masters
+            packed.bind(part, copies)
+        elif "weight" in made.buffers():
             stored.bind_scales(part, self.optimizer.state)
             for p, made_number, kept in stored.shared_numbers(part):
                 gathered.by_id[id(p)].shared.append((made_number, kept))
@@ -413,11 +452,11 @@ class Binding:
         stored.take_writes(self.optimizer.state[p], p)
 
     def forget_masters(self, part: Part, buffers: dict[str, Any]) -> None:
-        """Drops masters of parameters that are stepped without one, because they would be outdated if used again."""
-        if not stored.RESTS.keys() & buffers.keys():
-            for p in part.params:
-                for name in stored.RESTS if p in self.optimizer.state else ():
-                    self.optimizer.state[p].pop(name, None)
+        """Drops masters and rounding errors of parameters that are stepped without, because they would be outdated if used again."""
+        outdated = [*(() if stored.RESTS.keys() & buffers.keys() else stored.RESTS), *({stored.KAHAN} - buffers.keys())]
+        for p in part.params:
+            for name in outdated if p in self.optimizer.state else ():
+                self.optimizer.state[p].pop(name, None)
 
     def array(self, p: Tensor, weight: Tensor, label: str, name: str, buffer: stored.Buffer) -> Tensor:
         """Returns an array of a parameter's state with the weight's layout. It is made or converted if necessary."""

@@ -16,8 +16,8 @@ from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, ROW_BLOCKS, check_ch
 from .groups import names_of
 from .programs import program
 from .tensors import (
-    cut_dimension, cuts_between_squares, cuts_of, cuts_within_blocks, gradient_dtype, has_memory, has_whole_rows, is_dense, is_distributed, lies_by_rows, local,
-    matrix_shape, overlaps_itself, rows_are_blocks, type_name,
+    cut_dimension, cuts_between_squares, cuts_of, cuts_within_blocks, gradient_dtype, has_memory, has_whole_rows, is_distributed, lies_by_rows, local,
+    matrix_shape, overlaps_itself, rows_are_blocks, span_bytes, type_name,
 )
 
 if TYPE_CHECKING:
@@ -203,8 +203,32 @@ def check_whole(optimizer: Owner, part: Part, step: str, exchanged: tuple[str, .
 
 
 def check_disjoint(who: str, parts: list[Part]) -> None:
-    spans = sorted((p.data_ptr(), p.data_ptr() + p.numel() * p.element_size(), name)
-                   for part in parts for p, name in zip(part.locals, part.names) if p.numel() and is_dense(p))
-    for (_, end, name), (begin, _, other) in zip(spans, spans[1:]):
-        if begin < end:
-            raise RuntimeError(f"{who}: {name} and {other} share memory")
+    spans = [(p.data_ptr(), span_bytes(p), name, p) for part in parts for p, name in zip(part.locals, part.names) if p.numel()]
+    spans.sort(key=lambda span: span[:3])
+    clusters: list[list[tuple[int, int, str, Tensor]]] = []  # each span overlaps another one of its cluster
+    end = 0
+    for begin, size, *rest in spans:
+        if begin >= end:
+            clusters.append([])
+        clusters[-1].append((begin, size, *rest))
+        end = max(end, begin + size)
+    for cluster in clusters:
+        if len(cluster) > 1 and (shared := find_shared(cluster)) is not None:
+            raise RuntimeError(f"{who}: {shared[0]} and {shared[1]} share memory")
+
+
+def find_shared(spans: list[tuple[int, int, str, Tensor]]) -> tuple[str, str] | None:
+    """Returns the names of two tensors with a common element. Those of a[:, :4] and a[:, 4:] differ, although the spans overlap."""
+    begin = spans[0][0]
+    unit = functools.reduce(math.gcd, (n for first, _, _, p in spans for n in (first - begin, p.element_size())))
+    taken = torch.zeros(max(first + size - begin for first, size, *_ in spans) // unit, dtype=torch.bool, device="cpu")
+    views: list[tuple[str, Tensor]] = []
+    for first, _, name, p in spans:
+        each = p.element_size() // unit
+        view = taken.as_strided((*p.shape, each), (*(n * each for n in p.stride()), 1), (first - begin) // unit)
+        if view.any():
+            taken.zero_()
+            view.fill_(True)
+            return next(other for other, earlier in views if earlier.any()), name
+        views.append((name, view.fill_(True)))
+    return None

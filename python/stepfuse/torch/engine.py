@@ -52,10 +52,12 @@ class Engine(Binding):
         self.push_args(self.values)
         self.reduce()
 
-    def run(self, mode: Mode, values: Mapping[str, float]) -> None:
-        """Runs a step. `values` are arguments that groups do not have, if they differ from the program's defaults."""
-        # Measurements that no step has used belong to earlier gradients.
-        measured = self.measured and mode == self.mode
+    def run(self, mode: Mode, values: Mapping[str, float], measured: bool = False) -> None:
+        """Runs a step. `values` are arguments that groups do not have, if they differ from the program's defaults.
+
+        `measured` says that the last measure() was of these gradients. Without it, results that no step has used are measured again.
+        """
+        measured = measured and self.measured and mode == self.mode
         for shards in self.packed_shards:
             shards.look()
         self.scan(mode, self.kept if measured else {}, increment_versions if self.writes_weights else None)
@@ -65,8 +67,8 @@ class Engine(Binding):
             if shards.is_delayed:  # its next scale follows from what was written
                 shards.follow()
         self.push_args(values)
-        if not self.measured and self.mode.reads_ahead and (
-                self.ranks is not None or len(self.parts) > 1 and self.parts[0].sums):
+        if not (measured and self.measured) and self.mode.reads_ahead and (  # the scan may have bound again
+                self.measured or self.ranks is not None or len(self.parts) > 1 and self.parts[0].sums):
             self.reduce()
         for index, part in enumerate(self.parts):
             for p, copy in part.copies:
@@ -137,8 +139,10 @@ class Engine(Binding):
                 part.step.push(part.stream())
 
     def is_capturing(self) -> bool:
-        params = self.optimizer.param_groups[0]["params"]
-        return bool(params) and parts.is_capturing(params[0].device)
+        for group in self.optimizer.param_groups:
+            if group["params"]:
+                return parts.is_capturing(group["params"][0].device)
+        return False
 
     def check_capture(self, is_bound: bool) -> None:
         who = type(self.optimizer).__name__
@@ -273,7 +277,7 @@ class Engine(Binding):
             if same_layout(grad, like):
                 self.walk.set(index, grad.data_ptr())
                 return grad
-        if type(grad) is not Tensor:
+        if type(grad) not in (Tensor, torch.nn.Parameter):
             raise TypeError(f"{who} takes plain tensors; the gradient of {name} is a {type_name(grad)}")
         if grad.layout != torch.strided:
             raise RuntimeError(f"{who} does not support sparse gradients; the gradient of {name} is sparse; use torch.optim.SparseAdam "

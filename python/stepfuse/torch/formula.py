@@ -17,14 +17,22 @@ import torch
 from .. import _core
 from . import stored
 from .arguments import check_kind
-from .binding import other_states
+from .binding import PER_STEP, PER_TENSOR, other_states
 from .programs import program
 from .fused import FLAGS, Fused
-from .options import OPTIONS, expand
+from .groups import SCALES
+from .options import GROUP_OPTIONS, OPTIONS, expand
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim.optimizer import ParamsT
+
+
+# Names that this package itself uses: in a parameter's state, in a step, and as keys of groups.
+TAKEN_STATES = frozenset((*stored.STATES, *stored.RESTS, stored.KAHAN))
+TAKEN_BY_STEPS = frozenset(("updated", "counted", *stored.NAMES))
+TAKEN_KEYS = frozenset(("params", "param_names", "maximize", "differentiable", *GROUP_OPTIONS, *SCALES.values()))
+TAKEN_MOMENTS = frozenset(("weight_scale", "copy_scale_inv"))
 
 
 class Declared(NamedTuple):
@@ -57,6 +65,17 @@ def chosen(options: Iterable[str]) -> tuple[str, ...]:
     return (*(o for o in options if o in FLAGS), *(["with=" + "|".join(own)] if own else []))
 
 
+def check_names(made: Any) -> None:
+    """Refuses declarations with names that this package itself uses: their values would be lost, or taken for something else."""
+    found = [f"moment {name}" for name in made.buffers() if name in TAKEN_MOMENTS]
+    for name, (dtype, granularity, *_) in made.states().items():
+        is_of_random = (name, dtype, granularity) == ("seed", "i64", PER_STEP)
+        if name in TAKEN_BY_STEPS or name in (TAKEN_STATES if granularity >= PER_TENSOR else TAKEN_KEYS) and not is_of_random:
+            found.append(f"state {name}")
+    if found:
+        raise _core.Error(f"formula: '{found[0]}' declares a name that stepfuse.torch itself uses; choose a different name")
+
+
 @functools.lru_cache(maxsize=256)
 def declared(formula: str) -> Declared:
     text = formula if "{" in formula else _core.formula_text(formula)
@@ -70,6 +89,7 @@ def declared(formula: str) -> Declared:
             if not choice:
                 raise
             continue  # an option that needs or excludes a different one
+        check_names(made)
         hyper = {**made.args(), **hyper}
         wide = re.search(r"= reduce_\w+ %\S+ : [^<\[]", made.text()) is not None
         couples = couples or wide or any(granularity < 2 for _, granularity, _ in other_states(made).values())
@@ -166,11 +186,19 @@ class Formula(Fused):
 class ScheduleFree(Formula):
     """The Schedule-Free optimizers: the model to evaluate differs from the one that is trained.
 
-    Call eval() before you evaluate or save the model, and train() before you continue training.
+    Call eval() before you evaluate or save the model, and train() before you continue training. A state_dict() says
+    which of the two the parameters are (`train_mode` of each group), so load the model and the optimizer together.
     """
 
     _evaluates = False
     _following = ("weighted",)
+
+    def _complete_groups(self) -> None:
+        """Adds `train_mode`, which state_dict() has, to groups without it. Older checkpoints do not have it."""
+        super()._complete_groups()
+        for group in self.param_groups:
+            group.setdefault("train_mode", not self._evaluates)
+        self._evaluates = not all(group["train_mode"] for group in self.param_groups)
 
     def _options(self, group: dict[str, Any]) -> list[str]:
         return super()._options({**group, "weighted": group["r"] != 0 or group["weight_lr_power"] != 2})
@@ -193,20 +221,18 @@ class ScheduleFree(Formula):
 
     @torch.no_grad()
     def _move(self, evaluates: bool) -> None:
-        if evaluates == self._evaluates:
-            return
-        moved = [(group, p, self.state[p], stored.scale_mode(group, p)) for group in self.param_groups for p in group["params"] if self.state.get(p)]
+        groups = [group for group in self.param_groups if group["train_mode"] == evaluates]
+        moved = [(group, p, self.state[p], stored.scale_mode(group, p)) for group in groups for p in group["params"] if self.state.get(p)]
         for _, p, state, way in moved:  # before any parameter moves, because this may raise
             stored.convert_scales(self._live_scales(), state, p, way)
         self._evaluates = evaluates
+        for group in groups:
+            group["train_mode"] = not evaluates
         for group, p, state, way in moved:
             momentum = group["betas"][0] if "betas" in group else group["momentum"]
             weight = stored.to_f32(state, p)
             weight.lerp_(state["z"].to(p.device), 1 - 1 / momentum if evaluates else 1 - momentum)
             stored.store(state, p, weight, way)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_evaluates": self._evaluates}
 
 
 def signature(takes: Declared, following: tuple[str, ...]) -> inspect.Signature:

@@ -14,16 +14,16 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import flashoptim, layers, private, state_dicts, stored, torchao
+from . import flashoptim, layers, packed, private, state_dicts, stored, torchao
 from .arguments import NORMS, check_args, check_factors, check_kind
 from .binding import PLAIN
-from .checks import check_copies
+from .checks import PLAIN as PLAIN_TENSORS, check_copies
 from .eager import Optimizer
 from .engine import Engine
 from .exact import ExactNorm
 from .groups import SCALES, move, set_scales
 from .options import (
-    GROUP_OPTIONS, KEPT, OPTIONS, check_group, check_weight_types, expand, group_defaults, mode_of, recipe_options, step_args, take_options,
+    GROUP_OPTIONS, KEPT, OPTIONS, check_group, check_weight_types, drop_rounding, expand, group_defaults, mode_of, recipe_options, step_args, take_options,
     take_store,
 )
 from .programs import program
@@ -48,6 +48,8 @@ class Deferred:
         self.scaler = scaler
         self.norm: str | None = None
         self.max_norm = 0.0
+        self.measured: bool | None = None  # the engine has measured these gradients for it; False: it has failed; None: it has not tried
+        self.gradient: tuple[Tensor, int] | None = None  # one of those that it clips, and its version
 
     def mode(self, own: Mode) -> Mode:
         """`own` is the optimizer's own mode, which neither clips nor scales."""
@@ -75,6 +77,7 @@ class Fused(Weights, Optimizer):
     _loading: dict[str, Any] | None = None
     _deferred: Deferred | None = None
     _found: list[Tensor] | None = None  # result of a GradScaler that unscales; otherwise the engine knows
+    _loaded_weights: Mapping[int, tuple[int, int, int]] = MappingProxyType({})  # version and address when masters were loaded, by the parameter's id
 
     def _options(self, group: dict[str, Any]) -> list[str]:
         """Returns a group's options that decide the program. Everything else is data."""
@@ -116,12 +119,16 @@ class Fused(Weights, Optimizer):
             if options["store"] and group.get("moments") == options["moments"]:
                 self._check_moments(group, options["store"])
             self._check_group(group)
-        self._is_set_up = True
         self._own_mode = mode_of(options)
         self._step_args = step_args(options, self._own_mode)
         check_args(program(self._recipe, (*self._options(self.param_groups[0]), *self._own_mode.options(False, True, False))), self._step_args,
                    lambda name: (name, -1))
         self._pieces = ExactNorm() if options["exact"] else None
+        self._finish_setup()
+
+    def _finish_setup(self) -> None:
+        """Sets what copies do not take along: constructor and copies have groups and mode by now."""
+        self._is_set_up = True
         # torch's GradScaler unscales for us as for any optimizer. This attribute tells trainers about an optimizer that
         # unscales itself.
         self._step_supports_amp_scaling = self._scaler is not None
@@ -335,7 +342,7 @@ class Fused(Weights, Optimizer):
         if self._scaler is not None and hasattr(self, "grad_scale"):
             raise RuntimeError(f"{type(self).__name__} was given a LossScaler and is stepped by a GradScaler; leave out "
                                "one of them (scaler=…, or scaler.step)")
-        deferred, self._deferred = self._deferred, None
+        deferred = self._deferred
         self._found = None
         engine = self._engine or self._bound()
         had_grad = torch.is_grad_enabled()
@@ -347,7 +354,11 @@ class Fused(Weights, Optimizer):
                     mode = mode._replace(scaler=None, clip=None, monitor=False)
                 engine.run(mode, values if norm is None else {**values, "external_norm": float(norm)})
             else:
-                engine.run(deferred.mode(self._own_mode), {**self._step_args, "max_norm": deferred.max_norm})
+                measured, deferred.measured = bool(deferred.measured), False  # if this step fails, the next try measures again
+                engine.run(deferred.mode(self._own_mode), {**self._step_args, "max_norm": deferred.max_norm}, measured)
+                self._deferred = None
+                if deferred.scaler is not None:
+                    deferred.scaler._note(self)
         finally:
             private.set_grad_enabled(had_grad)
         return loss
@@ -398,7 +409,8 @@ class Fused(Weights, Optimizer):
         move(self.param_groups, param, group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        self._deferred = None  # it was for the gradients that end here
+        if self._deferred is not None:
+            self._drop_deferred()
         super().zero_grad(set_to_none)
 
     def _make_state(self) -> None:
@@ -412,9 +424,25 @@ class Fused(Weights, Optimizer):
 
     def _measure(self) -> Engine:
         """Runs the deferred step's first launch, which reads the gradients."""
+        self._deferred.measured = False
         with torch.no_grad():
             self._bound().measure(self._deferred.mode(self._own_mode))
+        self._deferred.measured = True
         return self._engine
+
+    def _measured(self) -> Engine:
+        """Returns the engine with the deferred step's measurement, which is made if it is missing."""
+        return self._engine if self._deferred.measured and self._engine.measured else self._measure()
+
+    def _drop_deferred(self) -> None:
+        """Drops the work of a step that is not made. A GradScaler still gets its verdict, unless the gradients have caused an error."""
+        scaler = self._deferred.scaler
+        try:
+            if scaler is not None and self._deferred.measured is not False:
+                self._measured()
+                scaler._note(self)
+        finally:
+            self._deferred = None
 
     @property
     def last_step_skipped(self) -> Tensor | None:
@@ -486,6 +514,7 @@ class Fused(Weights, Optimizer):
             for key in KEPT:
                 group.pop(key, None)
             group.update(kept)
+            drop_rounding(group)
         with torch.no_grad():
             for p in self._scales or ():
                 stored.load_scales(self._scales, self.state.get(p, {}), p)
@@ -505,6 +534,9 @@ class Fused(Weights, Optimizer):
         self.state = self._each_state(state_dicts.unpickled)
         self._complete_groups()
         self._engine = self._deferred = self._found = self._ranks = None
+        self._finish_setup()
+        self._loaded_weights = {id(p): packed.version_of(p) for g in self.param_groups for p in g["params"]
+                                if type(local(p)) in PLAIN_TENSORS and p.layout == torch.strided and not p.is_inference()}
         if self._loading is not None:
             self._keep_precision(self._loading)
 

@@ -93,6 +93,7 @@ class Update(Fused):
     defaults = property(lambda self: self.whole.defaults)
     _scales = property(lambda self: self.whole._live_scales())
     _packed = property(lambda self: self.whole._live_packed())
+    _loaded_weights = property(lambda self: self.whole._loaded_weights)
 
     def _find_ordered(self, p: Tensor, group: dict[str, Any]) -> tuple[Any, Tensor, Tensor | None]:
         return self.whole._find_ordered(p, group)

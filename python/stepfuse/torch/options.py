@@ -353,6 +353,12 @@ def check_group(group: dict[str, Any]) -> None:
     check_options(group, GROUP_OPTIONS)
 
 
+def drop_rounding(group: dict[str, Any]) -> None:
+    """Drops a checkpoint's weight_rounding from a group whose own master= or copy_scale= replaces it."""
+    if group.get("master") is not None or group.get("copy_scale") is not None:
+        group.pop("weight_rounding", None)
+
+
 def recipe_options(group: dict[str, Any]) -> list[str]:
     """Returns the options of a group that choose a variant of any optimizer's program."""
     return [option.recipe.format(group[name]) for name, option in OPTIONS.items() if option.recipe and group.get(name) not in (None, False)]

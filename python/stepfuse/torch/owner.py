@@ -36,6 +36,7 @@ class Owner(Protocol):
     _shards: Mapping[int, Position]
     _pieces: Exchange | None
     _group: Any
+    _loaded_weights: Mapping[int, tuple[int, int, int]]
 
     def _options(self, group: dict[str, Any]) -> list[str]: ...
     def _switches(self) -> set[str]: ...

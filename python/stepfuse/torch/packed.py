@@ -40,6 +40,7 @@ class Packed:
         # For a part of a DTensor: the largest weight that its scale is for, and that the next delayed scale is for.
         self.used, self.coming = torch.zeros_like(self.of_tensor), torch.zeros_like(self.of_tensor)
         self.seen = NEVER  # versions and address of the parameter that this is a copy of
+        self.source: Tensor | None = None  # keeps that memory, so that `p.data = …` has a different address
 
     def is_written(self, p: Tensor) -> bool:
         """Returns whether anything but a step has written to the parameter, or moved it, since the copy was made."""
@@ -47,11 +48,13 @@ class Packed:
 
     def forget(self) -> None:
         """Marks the copy as outdated."""
-        self.seen = NEVER
+        self.seen, self.source = NEVER, None
 
     def settle(self, p: Tensor) -> None:
         """Marks the copy as that of the parameter as it is now."""
-        self.seen = version_of(p)
+        before, self.seen = self.seen, version_of(p)
+        if self.seen[-1] != before[-1]:
+            self.source = local(p).detach()
 
     def follow(self, p: Tensor) -> None:
         """Makes the copy again if the parameter has changed since it was made."""

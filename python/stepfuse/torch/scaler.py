@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .arguments import check_above_zero, check_choice, check_integer
+from .arguments import check_above_zero, check_choice, check_integer, refuse
 
 DLPACK = {"cpu": 1, "cuda": 2}  # its device types
 
@@ -41,6 +41,10 @@ class LossScaler:
         check_choice("policy", policy, POLICIES)
         check_integer("hysteresis", hysteresis, 1, 1 << 31)
         check_above_zero("min_scale", min_scale)
+        for name, value in (("init_scale", init_scale), ("growth_factor", growth_factor), ("backoff_factor", backoff_factor),
+                            ("growth_interval", growth_interval)):
+            if value == 0:  # the library would take its default
+                refuse(name, value, "a number > 0")
         self._policy = policy
         self._native = _core.Scaler(init_scale, growth_factor, backoff_factor, growth_interval)
         self._factors = {"growth_factor": growth_factor, "backoff_factor": backoff_factor,

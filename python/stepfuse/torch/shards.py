@@ -12,7 +12,7 @@ from . import flashoptim, state_dicts, stored, torchao
 from .arguments import count_words
 from .binding import PER_TENSOR
 from .programs import program
-from .options import KEPT
+from .options import KEPT, drop_rounding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -141,6 +141,7 @@ class Shards:
     def _set_groups(self, groups: list[dict[str, Any]]) -> None:
         for mine, given in zip(self.param_groups, groups):
             mine.update((k, v) for k, v in given.items() if k not in ("params", "param_names", *KEPT))
+            drop_rounding(mine)
 
     def _adopt(self, step: int) -> None:
         """Continues from state with this many steps, which a rank without a share does not see."""

@@ -17,17 +17,19 @@ if TYPE_CHECKING:
 
 def picklable(values: dict[str, Any]) -> dict[str, Any]:
     """Returns a parameter's state with float8 codes as bytes, because pickle alone, without torch.save, cannot store float8."""
-    return {name: value.view(torch.uint8) if "." in name and value.is_floating_point() and value.element_size() == 1 else value
-            for name, value in values.items()}
+    return {name: value.view(torch.uint8) if "." in name and is_code(value) else value for name, value in values.items()}
+
+
+def is_code(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point() and value.element_size() == 1
 
 
 def unpickled(values: dict[str, Any]) -> dict[str, Any]:
     """Returns the inverse of picklable()."""
     made = dict(values)
-    for name in [name for name in made if "." in name]:
+    for name in [name for name in made if "." in name and getattr(made[name], "dtype", None) == torch.uint8]:
         moment, form = stored.split_name(name)
-        buffer = stored.buffers(form).get(name.removeprefix(moment))
-        if buffer and made[name].dtype == torch.uint8:
+        if buffer := stored.buffers(form).get(name.removeprefix(moment)):
             made[name] = made[name].view(buffer.torch_dtype())
     return made
 

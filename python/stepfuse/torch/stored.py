@@ -36,6 +36,7 @@ STORED = {**{name: dtype for dtype, name in DTYPES.items()}, "u8": torch.uint8, 
 # The missing bits of a weight, by their state's name, and their form. correction16 is FlashOptim's, and is converted
 # when a step binds it.
 RESTS = {"master": "f32", "remainder": "remainder", "correction": "ecc24", "correction16": "ecc24_i16"}
+KAHAN = "kahan"  # the state with what rounding took away, by weight_rounding="kahan"
 SIDE = 128  # rows and columns of a copy that share a scale in "squares"
 ONE = 127  # the exponent of 1
 PAST = 15  # steps whose largest weight "delayed" remembers
@@ -250,6 +251,8 @@ def store(state: dict[str, Any], p: Tensor, new: Tensor, mode: str | None = None
     for key, target in targets.items():
         if made[key] is not target:
             target.copy_(made[key])
+            if name is None and p.dtype.itemsize < 4 and state.get(KAHAN) is not None:  # it belongs to the old values
+                local(state[KAHAN]).copy_(torch.empty_like(target, dtype=torch.float32).copy_(new) - target)
 
 
 def convert_rest(state: dict[str, Any], name: str, p: Tensor) -> None:

@@ -207,10 +207,14 @@ def same_layout(a: Tensor, b: Tensor) -> bool:
         n == 1 or x == y for n, x, y in zip(a.shape, a.stride(), b.stride())) or a.numel() == b.numel() == 0
 
 
+def span_bytes(t: Tensor) -> int:
+    """Returns the number of bytes from its first to the end of its last element in memory."""
+    return (sum((n - 1) * stride for n, stride in zip(t.shape, t.stride())) + 1) * t.element_size() if t.numel() else 0
+
+
 def has_memory(t: Tensor) -> bool:
     """Returns whether all its elements are within its storage, which may have been made smaller."""
-    last = sum((n - 1) * stride for n, stride in zip(t.shape, t.stride()))
-    return t.numel() == 0 or (t.storage_offset() + last + 1) * t.element_size() <= t.untyped_storage().nbytes()
+    return t.numel() == 0 or t.storage_offset() * t.element_size() + span_bytes(t) <= t.untyped_storage().nbytes()
 
 
 def lies_by_rows(p: Tensor) -> bool:

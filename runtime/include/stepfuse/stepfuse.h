@@ -599,8 +599,8 @@ STEPFUSE_API stepfuse_status stepfuse_step_device_arg(const stepfuse_step* step,
 STEPFUSE_API stepfuse_status stepfuse_step_args_at(const stepfuse_step* step, const void* block,
                                                    stepfuse_args** args);
 
-/// Describe a block of the caller's: its bytes (0 after an error), an argument's offset in it, and its contents in words
-/// of 8 bytes.
+/// Describe a block of the caller's: its bytes (0 after an error), an argument's offset in it, and its contents in
+/// words of 8 bytes.
 /// @return STEPFUSE_ERROR_USAGE if argument or member does not exist, or `count` is not the block's words
 /// @thread one
 STEPFUSE_API size_t stepfuse_step_args_bytes(const stepfuse_step* step);
