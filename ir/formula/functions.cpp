@@ -6,6 +6,7 @@
 #include "ir/formula/elementary.hpp"
 #include "ir/formula/values.hpp"
 #include "ir/recipes/numerics.hpp"
+#include "ir/text/words.hpp"
 
 namespace stepfuse::formula {
 namespace {
@@ -175,8 +176,8 @@ std::optional<Operand> call_builtin(Values& v, const Expr& call, Operands operan
   const Function* f = find(call.text);
   if (f == nullptr) return std::nullopt;
   if (operands.size() != f->arity) {
-    v.fail(call.loc, fmt::format("{} takes {} value{}, not {}", f->name, f->arity,
-                                 f->arity == 1 ? "" : "s", operands.size()));
+    v.fail(call.loc, fmt::format("{} takes {}, not {}", f->name, count_words(f->arity, "value"),
+                                 operands.size()));
   }
   return f->apply(v, call.loc, operands);
 }

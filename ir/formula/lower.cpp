@@ -13,6 +13,7 @@
 #include "ir/formula/values.hpp"
 #include "ir/recipes/numerics.hpp"
 #include "ir/text/near_names.hpp"
+#include "ir/text/words.hpp"
 
 namespace stepfuse::formula {
 namespace {
@@ -407,8 +408,8 @@ class Lowering {
   // The body can read its parameters, its own lets, and the names that the formula has defined so far.
   Operand call_own(const Expr& e, const Statement& def, const std::vector<Operand>& operands) {
     if (operands.size() != def.params.size()) {
-      f_.fail(e.loc, fmt::format("{} takes {} value{}, not {}", def.name, def.params.size(),
-                                 def.params.size() == 1 ? "" : "s", operands.size()));
+      f_.fail(e.loc, fmt::format("{} takes {}, not {}", def.name,
+                                 count_words(def.params.size(), "value"), operands.size()));
     }
     if (!active_.insert(&def).second) {
       f_.fail(

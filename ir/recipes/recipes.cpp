@@ -133,22 +133,27 @@ Program with_weights(const Program& program, const Context& c) {
   return with_lower_bits(program, "weight", *format, c.random);
 }
 
+// Refuses an entry for moments that the step does not have.
+void check_moment(const StoredMoment& e, const std::vector<std::string>& moments,
+                  std::string_view step) {
+  bool has_it = e.moment.empty()
+                    ? e.form == "f32" || !moments.empty()
+                    : std::find(moments.begin(), moments.end(), e.moment) != moments.end();
+  if (has_it) return;
+  if (!moments.empty()) {
+    throw Error(ErrorKind::usage, fmt::format("--{}: {} has no moment '{}'; it has {}", e.option,
+                                              step, e.moment, fmt::join(moments, ", ")));
+  }
+  std::string_view entry = e.moment.empty() ? "moments" : std::string_view(e.moment);
+  throw Error(ErrorKind::usage,
+              fmt::format("--{}: {} has no moments; leave {} out", e.option, step,
+                          e.option == "store" ? fmt::format("'{}'", entry) : "it"));
+}
+
 // The step with its moments in the formats that the options say.
 Program with_moments(Program program, const Context& c) {
   const RecipeOptions& o = c.settings.options;
-  bool has_any = std::any_of(o.moments.entries().begin(), o.moments.entries().end(),
-                             [](const StoredMoment& e) { return e.form != "f32"; });
-  if (c.moments.empty() && has_any) {
-    throw Error(ErrorKind::usage, fmt::format("--moments={}: {} has no moments; leave it out",
-                                              o.moments.text(), program.name));
-  }
-  for (const StoredMoment& e : o.moments.entries()) {
-    bool has_it = e.moment.empty() ||
-                  std::find(c.moments.begin(), c.moments.end(), e.moment) != c.moments.end();
-    if (has_it) continue;
-    throw Error(ErrorKind::usage, fmt::format("--moments={}: {} has {}", o.moments.text(),
-                                              program.name, fmt::join(c.moments, ", ")));
-  }
+  for (const StoredMoment& e : o.moments.entries()) check_moment(e, c.moments, program.name);
   if (o.moments.has_format()) check_blocks(program, o, "--moments=f32 or bf16");
   for (const std::string& moment : c.moments) {
     const StoredMoment* stored = o.moments.find(moment);

@@ -161,7 +161,7 @@ std::string with_member_names(std::string_view message) {
     if (member.empty()) continue;
     std::replace(member.begin(), member.end(), '-', '_');
     message.remove_prefix(member.size());
-    out += "." + member;
+    out += member == "store" ? member : "." + member;  // it sets several members
     if (message.starts_with("=")) {
       out += " = ";
       message.remove_prefix(1);

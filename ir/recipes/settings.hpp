@@ -6,7 +6,7 @@
 
 namespace stepfuse::recipes {
 
-// Replaces flags in a message by members of RecipeOptions: ".clip = l2" for "--clip=l2".
+// Replaces flags in a message by members of RecipeOptions: ".clip = l2" for "--clip=l2". Option store has no member.
 std::string with_member_names(std::string_view message);
 
 // Throws Error{usage} for a value that an option's type does not have.

@@ -176,7 +176,7 @@ void set_store(RecipeOptions& options, std::string_view text) {
       continue;
     }
     std::string moment(target.buffer == "moments" ? "" : target.buffer);
-    options.moments.set({moment, std::string(form), target.from});
+    options.moments.set({moment, std::string(form), target.from, "store"});
   }
 }
 

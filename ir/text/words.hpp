@@ -1,9 +1,10 @@
-// Reads numbers and splits lists. Knows only std.
+// Reads and counts numbers and splits lists. Knows only std.
 #pragma once
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -23,6 +24,19 @@ std::optional<T> parse_number(std::string_view text, [[maybe_unused]] int base =
   }
   if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
   return value;
+}
+
+// Returns "1 tensor" or "3 tensors".
+template <class N>
+std::string count_words(N count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
+// Returns what an index may be: "1 group (0)" or "3 groups (0 to 2)".
+template <class N>
+std::string index_words(N count, std::string_view noun) {
+  std::string to = count > 1 ? " to " + std::to_string(count - 1) : "";
+  return count_words(count, noun) + (count > 0 ? " (0" + to + ")" : "");
 }
 
 // Returns the items between the separators. A separator ends an item, so none follows the last one.

@@ -10,9 +10,17 @@
 namespace stepfuse_python {
 
 std::string rule_of(std::string_view message) {
-  size_t from = message.find(": it is ");
-  if (from != message.npos) message.remove_prefix(from + std::string_view(": it is ").size());
-  return std::string(message.substr(0, message.find(" (with ")));
+  constexpr std::string_view kBefore = ": it must be ";
+  constexpr std::pair<std::string_view, std::string_view> kSigns[] = {
+      {"at least", ">="}, {"above", ">"}, {"at most", "<="}, {"below", "<"}};
+  size_t from = message.find(kBefore);
+  if (from == message.npos) return std::string(message);
+  std::string rule(message.substr(from + kBefore.size()));
+  for (auto [words, sign] : kSigns) {
+    size_t at = rule.find(words);
+    if (at != rule.npos) rule.replace(at, words.size(), sign);
+  }
+  return "a number " + rule;
 }
 
 namespace {
@@ -22,8 +30,8 @@ namespace {
                          PyObject* value, const std::string& rule) {
   PyErr_Clear();
   std::string item = place < 0 ? "" : "[" + std::to_string(place) + "]";
-  PyErr_Format(error, "param_groups[%zu]: %S%s=%R: it must be %s", index, key, item.c_str(), value,
-               rule.c_str());
+  PyErr_Format(error, "param_groups[%zu]: %S%s: expected %s; got %R", index, key, item.c_str(),
+               rule.c_str(), value);
   throw Raised();
 }
 
@@ -104,7 +112,7 @@ void Groups::set(PyObject* groups) {
       Ref item(PySequence_GetItem(value.get(), number.place));
       if (item.get() == nullptr) {
         refuse(PyExc_ValueError, number.index, number.key.get(), -1, value.get(),
-               "a sequence of more than " + std::to_string(number.place) + " numbers");
+               "at least " + std::to_string(number.place + 1) + " numbers");
       }
       value = std::move(item);
     }
@@ -120,7 +128,7 @@ void Groups::set(PyObject* groups) {
     // The library has no rules for a user's formula, whose learning rate may be named differently.
     bool is_rate = PyUnicode_CompareWithASCIIString(number.key.get(), "lr") == 0;
     if (is_rate && !(now >= 0)) {
-      refuse(PyExc_ValueError, number.index, number.key.get(), -1, value.get(), "at least 0");
+      refuse(PyExc_ValueError, number.index, number.key.get(), -1, value.get(), "a number >= 0");
     }
     stepfuse_args* args = self_of<Step>(number.step.get()).args.get();
     if ((number.group < 0

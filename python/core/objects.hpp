@@ -22,8 +22,8 @@ inline void check(stepfuse_status status) {
   throw Raised();
 }
 
-// The rule in the library's message about an argument's value. The rest of the message is in C++
-// terms.
+// Returns what the library expects of an argument, from its message about a value: "a number >= 0". The rest of the
+// message is in C++ terms.
 std::string rule_of(std::string_view message);
 
 template <auto destroy>

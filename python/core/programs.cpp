@@ -104,7 +104,7 @@ PyObject* program_args(PyObject* self, PyObject*) {
   });
 }
 
-// Returns the rule that a value breaks, as it follows "it must be", or None.
+// Returns the rule that a value breaks, as it follows "expected", or None.
 PyObject* program_rule_for(PyObject* self, PyObject* args) {
   return guarded([&] {
     Py_ssize_t index = 0;

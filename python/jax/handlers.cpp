@@ -74,8 +74,8 @@ class Front {
   std::span<const Array> take(size_t count) {
     if (count > rest_.size()) {
       throw Failure(
-          "the call has fewer arrays than its program needs: it was made by another "
-          "version of stepfuse");
+          "the call has fewer arrays than its program needs, so a different version of stepfuse "
+          "made it; export it again");
     }
     std::span<const Array> taken = rest_.first(count);
     rest_ = rest_.subspan(count);
@@ -108,7 +108,7 @@ Call read_call(const Attributes& attributes, const Memory& memory, std::span<con
     if (memory.is_cuda()) {
       throw Failure(
           "specs: shards of parameters are stepped on the CPU only; keep the parameters whole on "
-          "each GPU, and average the gradients by jax.lax.pmean");
+          "each GPU, and average the gradients with jax.lax.pmean()");
     }
     call.arrays.index = *static_cast<const int32_t*>(in.take(1)[0].data);
   }
@@ -167,9 +167,8 @@ Memory find_memory(const Attributes& attributes, const std::optional<void*>& str
   if (!stream.has_value()) return {};
   if (attributes.device != STEPFUSE_CPU) {
     throw Failure(
-        "device: the interpreter takes arrays of the CPU; put them there by jax.device_put, or "
-        "leave "
-        "the argument out");
+        "device: the interpreter takes arrays on the CPU; move them there with jax.device_put(), "
+        "or leave out the argument");
   }
   return Memory::on_cuda(*stream);
 }

@@ -201,7 +201,7 @@ void Instance::for_each_exchanged(Use&& use) const {
   }
   if (found != definition_.exchanged_.size()) {
     throw Failure(
-        "a formula reduces over all elements after the norm, which devices do not exchange: leave "
+        "a formula reduces over all elements after the norm, which devices do not exchange; keep "
         "the parameters whole");
   }
 }

@@ -110,7 +110,7 @@ def try_torch() -> str:
             p.grad = torch.linspace(-2, 1, 64)
             optimizer.step()
         if not torch.allclose(*params):
-            return f"stepfuse.torch.{name} took another step than torch.optim.{name}"
+            return f"a step of stepfuse.torch.{name} differs from one of torch.optim.{name}"
     return ""
 
 
@@ -127,7 +127,7 @@ def main() -> int:
         if wrong:
             print(f"stepfuse.torch does not work with this torch: {wrong}")
             return 1
-        print("torch: SGD, Adam and AdamW take torch's own steps")
+        print("torch: steps of SGD, Adam and AdamW match torch's")
     expected = digits(INTERPRETER)
     began = time.perf_counter()
     try:

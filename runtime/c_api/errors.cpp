@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/text/words.hpp"
 #include "runtime/c_api/handles.hpp"
 
 namespace stepfuse::c_api {
@@ -71,7 +72,8 @@ void refuse_null(const char* what) {
 }
 
 void refuse_index(const char* what, size_t index, const char* has, size_t count) {
-  throw Error(ErrorKind::usage, fmt::format("there is no {} {}: {} {}", what, index, has, count));
+  throw Error(ErrorKind::usage,
+              fmt::format("there is no {} {}: {} {}", what, index, has, index_words(count, what)));
 }
 
 void check_struct(const void* given, size_t given_size, size_t known, const char* name) {

@@ -3,6 +3,7 @@
 
 #include <stepfuse/checkpoint.hpp>
 
+#include "ir/text/words.hpp"
 #include "runtime/c_api/handles.hpp"
 #include "runtime/step/internals.hpp"
 
@@ -298,8 +299,8 @@ stepfuse_status stepfuse_step_read_state(const stepfuse_step* step, const char* 
     n = bits.size();
     if (capacity == 0) return;
     if (capacity < n) {
-      throw Error(ErrorKind::usage,
-                  fmt::format("state '{}' has {} values; there is room for {}", name, n, capacity));
+      throw Error(ErrorKind::usage, fmt::format("state '{}' has {}; there is room for {}", name,
+                                                count_words(n, "value"), capacity));
     }
     uint64_t* out = &need(values, "the array of values");
     for (size_t i = 0; i < n; ++i) out[i] = bits[i].raw;

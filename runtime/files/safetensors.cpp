@@ -232,7 +232,8 @@ const TensorReader::Array& TensorReader::at(const std::string& array, DType dtyp
   }
   uint64_t has = found.bytes / size_of(dtype);
   if (has != elements) {
-    refuse(fmt::format("its array '{}' has {} elements, not {}", array, has, elements));
+    refuse(
+        fmt::format("its array '{}' has {}, not {}", array, count_words(has, "element"), elements));
   }
   return found;
 }

@@ -7,6 +7,7 @@
 
 #include <stepfuse/program.hpp>
 
+#include "ir/text/words.hpp"
 #include "runtime/step/internals.hpp"
 #include "runtime/step/numbers.hpp"
 
@@ -22,10 +23,8 @@ ArgBounds bounds_of(const Program& program, const Arg& arg) {
 uint64_t word_of(double value, const ArgBounds& bounds, DType dtype, std::string_view name,
                  std::string_view step_name) {
   if (bounds.contain(value)) return to_bits(value, dtype, name).raw;
-  throw Error(ErrorKind::usage,
-              fmt::format("argument '{}' of step @{} cannot be {}: it is {} (with "
-                          "StepOptions::check_args = false it may be anything)",
-                          name, step_name, value, bounds.text()));
+  throw Error(ErrorKind::usage, fmt::format("argument '{}' of step @{} cannot be {}: it must be {}",
+                                            name, step_name, value, bounds.text()));
 }
 
 Args::Shape::Shape(const Program& program, const Layout& tensors, bool checked)
@@ -84,9 +83,9 @@ uint64_t& Args::slot(ArgId arg, Member chosen) {
   // A per-step argument has one value for all groups.
   int count = granularity == per::step ? shape().group_count : shape().values(i);
   if (member < 0 || member >= count) {
-    throw Error(ErrorKind::usage,
-                fmt::format("{} {} does not exist: the layout has {}",
-                            granularity == per::tensor ? "tensor" : "group", member, count));
+    std::string_view noun = granularity == per::tensor ? "tensor" : "group";
+    throw Error(ErrorKind::usage, fmt::format("{} {} does not exist: the layout has {}", noun,
+                                              member, index_words(count, noun)));
   }
   return words_[shape().layout.word(i, static_cast<size_t>(member),
                                     static_cast<size_t>(shape().group_count))];

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "ir/text/near_names.hpp"
+#include "ir/text/words.hpp"
 
 namespace stepfuse {
 namespace {
@@ -79,9 +80,8 @@ void Binding::check_pointer(const Range& r, void* pointer) const {
   if (absent && pointer == nullptr) return;
   if (absent) {
     throw Error(ErrorKind::bind,
-                fmt::format("{} is bound, but a tensor of {} elements has no such array: give it "
-                            "nullptr",
-                            describe(r), tensor.element_count()));
+                fmt::format("{} is bound, but a tensor of {} has no such array: give it nullptr",
+                            describe(r), count_words(tensor.element_count(), "element")));
   }
   if (pointer == nullptr) {
     throw Error(ErrorKind::bind, fmt::format("{} is null", describe(r)));
@@ -127,8 +127,8 @@ int Binding::find(std::string_view buffer) const {
 ArrayShape Binding::shape(std::string_view buffer, size_t tensor) const {
   auto b = static_cast<size_t>(find(buffer));
   if (tensor >= layout_.size()) {
-    throw Error(ErrorKind::bind,
-                fmt::format("tensor {} does not exist: the layout has {}", tensor, layout_.size()));
+    throw Error(ErrorKind::bind, fmt::format("tensor {} does not exist: the layout has {}", tensor,
+                                             index_words(layout_.size(), "tensor")));
   }
   return shape_of(b, tensor);
 }
@@ -146,12 +146,12 @@ void Binding::check_array(size_t tensor, size_t buffer, const Array& array) cons
   ArrayShape expected = shape_of(buffer, tensor);
   bool same = array.elements() == expected.elements && array.dtypes().contains(expected.dtype);
   if (same) return;
-  throw Error(
-      ErrorKind::bind,
-      fmt::format("{}: expected {} elements of {}; got {} of {}: pass an array of this type "
-                  "and length, or a pointer to bind_raw() or run()",
-                  describe(range(tensor, buffer, array.data())), expected.elements,
-                  name(expected.dtype), array.elements(), names(array.dtypes(), " or ")));
+  throw Error(ErrorKind::bind,
+              fmt::format("{}: expected {} of {}; got {} of {}: pass an array of this type and "
+                          "length, or a pointer to bind_raw() or run()",
+                          describe(range(tensor, buffer, array.data())),
+                          count_words(expected.elements, "element"), name(expected.dtype),
+                          array.elements(), names(array.dtypes(), " or ")));
 }
 
 std::vector<void*> Binding::checked(std::string_view buffer, std::span<const Array> arrays) const {
@@ -172,9 +172,9 @@ std::vector<void*> Binding::check_gradients(std::span<const Array> arrays) const
     throw Error(
         ErrorKind::bind,
         fmt::format(
-            "gradients(): expected {} arrays, one per tensor of the layout; got {}. An empty "
-            "Array stands for a tensor without a gradient",
-            layout_.size(), arrays.size()));
+            "gradients(): expected {}, one per tensor of the layout; got {}. An empty Array "
+            "stands for a tensor without a gradient",
+            count_words(layout_.size(), "array"), arrays.size()));
   }
   const Buffer& buffer = program_.buffers[static_cast<size_t>(gradient_)];
   std::vector<void*> pointers = checked(buffer.name, arrays);
@@ -191,8 +191,9 @@ bool Binding::bind(std::string_view buffer, std::span<void* const> pointers) {
     throw Error(ErrorKind::bind, fmt::format("@{} is given to run(), not bound", buffer));
   }
   if (pointers.size() != layout_.size()) {
-    throw Error(ErrorKind::bind, fmt::format("@{} is bound to {} arrays; the layout has {} tensors",
-                                             buffer, pointers.size(), layout_.size()));
+    throw Error(ErrorKind::bind, fmt::format("@{} is bound to {}; the layout has {}", buffer,
+                                             count_words(pointers.size(), "array"),
+                                             count_words(layout_.size(), "tensor")));
   }
   auto b = static_cast<size_t>(slot);
   for (size_t t = 0; t < pointers.size(); ++t) check_pointer(range(t, b, pointers[t]), pointers[t]);
@@ -339,9 +340,9 @@ void Binding::check_gradients_apart() {
 
 void Binding::check_range(size_t first, size_t count) const {
   if (first <= layout_.size() && count <= layout_.size() - first) return;
-  throw Error(ErrorKind::bind,
-              fmt::format("{} gradients from tensor {} on were given; the layout has {} tensors",
-                          count, first, layout_.size()));
+  throw Error(ErrorKind::bind, fmt::format("{} from tensor {} on were given; the layout has {}",
+                                           count_words(count, "gradient"), first,
+                                           count_words(layout_.size(), "tensor")));
 }
 
 // A tensor given twice has one gradient, which the caller may pass with either of the two.

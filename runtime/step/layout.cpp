@@ -6,6 +6,7 @@
 #include <stepfuse/stepfuse.hpp>
 
 #include "ir/semantics/random.hpp"
+#include "ir/text/words.hpp"
 
 namespace stepfuse {
 namespace {
@@ -53,8 +54,8 @@ void Layout::check(const TensorSpec& t) const {
                      t.columns));
   }
   if (t.columns != 0 && t.element_count() % t.columns != 0) {
-    fail(fmt::format("its {} elements are not a whole number of rows of {} columns",
-                     t.element_count(), t.columns));
+    fail(fmt::format("its {} are not a whole number of rows of {}",
+                     count_words(t.element_count(), "element"), count_words(t.columns, "column")));
   }
 }
 
@@ -79,13 +80,13 @@ Layout& Layout::set_group(Tensor moved, Group to) {
   int group = to.index;
   if (tensor >= tensors_.size()) {
     throw Error(ErrorKind::bind, fmt::format("tensor {} does not exist: the layout has {}", tensor,
-                                             tensors_.size()));
+                                             index_words(tensors_.size(), "tensor")));
   }
   if (group < 0 || group >= group_count_) {
     throw Error(ErrorKind::bind,
                 fmt::format("group {} does not exist: the layout has {}; make room "
                             "with Layout::reserve_groups",
-                            group, group_count_));
+                            group, index_words(group_count_, "group")));
   }
   tensors_[tensor].group = group;
   return *this;

@@ -6,6 +6,7 @@
 
 #include <stepfuse/ir.hpp>
 
+#include "ir/text/words.hpp"
 #include "runtime/device/host_reports.hpp"
 #include "runtime/step/numbers.hpp"
 #include "runtime/step/step_impl.hpp"
@@ -42,8 +43,8 @@ void Step::Impl::write_state(std::string_view wanted, std::span<const Bits> valu
   const Type& t = program.states[i].type;
   size_t count = member_count(t.at, plan->layout);
   if (values.size() != count) {
-    throw Error(ErrorKind::usage, fmt::format("state '{}' has {} values; {} were given", wanted,
-                                              count, values.size()));
+    throw Error(ErrorKind::usage, fmt::format("state '{}' has {}; got {}", wanted,
+                                              count_words(count, "value"), values.size()));
   }
   std::vector<char> bytes(count * size_of(t.dtype));
   for (size_t m = 0; m < count; ++m) store_bits(&bytes[m * size_of(t.dtype)], t.dtype, values[m]);

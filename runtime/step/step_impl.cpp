@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/text/words.hpp"
 #include "runtime/device/host_reports.hpp"
 #include "runtime/process/fork_watch.hpp"
 #include "runtime/process/say.hpp"
@@ -251,8 +252,8 @@ void Step::Impl::initialise_states(size_t first_tensor, States which, Stream str
 void Step::Impl::init_state(size_t first_tensor, Stream stream) {
   size_t total = plan->layout.size();
   if (first_tensor > total) {
-    throw Error(ErrorKind::usage,
-                fmt::format("init_tensors({}): the layout has {} tensors", first_tensor, total));
+    throw Error(ErrorKind::usage, fmt::format("init_tensors({}): the layout has {}", first_tensor,
+                                              count_words(total, "tensor")));
   }
   if (first_tensor > initialised_) {
     throw Error(ErrorKind::usage, fmt::format("init_tensors({}): the tensors from {} on have no "

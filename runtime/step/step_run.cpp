@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/text/words.hpp"
 #include "runtime/step/internals.hpp"
 #include "runtime/step/step_impl.hpp"
 
@@ -87,9 +88,10 @@ std::string_view Step::Impl::first_half() const {
 
 void Step::Impl::check_count(std::span<void* const> gradients) const {
   if (plan->binding->gradient_buffer() < 0 || gradients.size() == plan->layout.size()) return;
-  throw Error(ErrorKind::bind, fmt::format("run() was given {} gradients; the layout has {} "
-                                           "tensors (pass nullptr for a tensor without a gradient)",
-                                           gradients.size(), plan->layout.size()));
+  throw Error(ErrorKind::bind, fmt::format("run() was given {}; the layout has {} (pass "
+                                           "nullptr for a tensor without a gradient)",
+                                           count_words(gradients.size(), "gradient"),
+                                           count_words(plan->layout.size(), "tensor")));
 }
 
 void Step::Impl::check_observes(std::string_view what) const {

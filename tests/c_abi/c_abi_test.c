@@ -106,7 +106,7 @@ static void test_programs(void) {
   CHECK(strcmp(arg.name, "lr") == 0 && arg.has_default && arg.default_value == 0.001);
   CHECK(arg.granularity == STEPFUSE_PER_GROUP && arg.dtype == STEPFUSE_F64);
   OK(stepfuse_program_check_arg(program, 0, 0.0));
-  FAILS(STEPFUSE_ERROR_USAGE, "'lr' of step @adamw cannot be -1: it is at least 0",
+  FAILS(STEPFUSE_ERROR_USAGE, "'lr' of step @adamw cannot be -1: it must be at least 0",
         stepfuse_program_check_arg(program, 0, -1.0));
   FAILS(STEPFUSE_ERROR_USAGE, "declares", stepfuse_program_check_arg(program, 99, 0.0));
   FAILS(STEPFUSE_ERROR_USAGE, "program", stepfuse_program_check_arg(NULL, 0, 0.0));

@@ -80,6 +80,8 @@ class Usage(Case):
         self.assertEqual(stored, self.ok("dump", "adamw", "--model=bf16", "--master=ecc24", "--moments=exp_avg@4096=fp8,exp_avg_sq=bf16"))
         self.fails(2, "--store: 'weight=bf16+ecc16': the missing bits of weights are stored as f32, remainder or ecc24", "dump", "adamw",
                    "--store=weight=bf16+ecc16")
+        self.fails(2, "--store: adamw has no moment 'exp'; it has exp_avg, exp_avg_sq", "dump", "adamw", "--store=exp=fp8")
+        self.fails(2, "--moments: adamw has no moment 'exp'; it has exp_avg, exp_avg_sq", "dump", "adamw", "--moments=exp=fp8")
 
     def test_files_that_are_not_there(self):
         self.fails(2, "cannot read nothing.sf: No such file", "dump", "nothing.sf")
@@ -430,7 +432,8 @@ class Run(Case):
         self.fails(2, "has no argument 'ls'", *base, "--set", "ls=0.01")
         self.fails(2, "the value is not a number", *base, "--set", "lr=fast")
         self.fails(2, "NAME=VALUE", *base, "--set", "lr")
-        self.fails(2, "group 2 does not exist", *base, "--set", "lr[2]=1")
+        self.fails(2, "group 2 does not exist: the layout has 2 groups (0 to 1)", *base, "--set", "lr[2]=1")
+        self.fails(2, "argument 'lr' of step @adamw cannot be -1: it must be at least 0\n", *base, "--set", "lr=-1")
         self.fails(2, "'lr' of step @adamw is not per tensor", *base, "--set", "lr[x]=1")
         self.fails(2, "the brackets must hold", *base, "--set", "lr[1=1")
         scaled = ["run", "sgd", "--per-tensor=lr", "--params=100", "--steps=2", "--backend=interpret", "--digest"]

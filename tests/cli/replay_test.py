@@ -22,7 +22,7 @@ class Replay(Case):
             self.assertIn(f"stepfuse replay {files[0]}", said)
             for words in ([], ["--form=unfused"], ["--form=split"]):
                 text = self.ok("replay", files[0], "--backend=interpret", *words)
-                self.assertIn("step 1 of @adamw: 1 tensors, 2000 elements, recorded in form fused\n", text)
+                self.assertIn("step 1 of @adamw: 1 tensor, 2000 elements, recorded in form fused\n", text)
                 self.assertIn("equals the interpreter in every array and state", text)
 
     def test_the_first_step_is_the_callers(self):

@@ -194,7 +194,7 @@ def test_rows_are_those_of_the_shape_or_are_refused():
     p = torch.nn.Parameter(torch.randn(9, 6).t())
     p.grad = torch.randn(6, 9)
     for optimizer in (SGD([p], lr=1.0, clip_factor=0.01), Adafactor([p])):
-        with pytest.raises(_core.Error, match=r"parameter 0 of group 0 lies in memory by columns \(strides \(1, 6\)\)"):
+        with pytest.raises(_core.Error, match=r"parameter 0 of group 0 is stored column by column \(strides \(1, 6\)\)"):
             optimizer.step()
     SGD([p], lr=1.0).step()
     one_row = torch.nn.Parameter(torch.randn(4, 5, 6).permute(2, 0, 1).unsqueeze(0))  # however it lies

@@ -48,9 +48,9 @@ def in_parts(rank, world):
     p = torch.nn.Parameter(distribute_tensor(torch.ones(6, 40), mesh, [Shard(1)]))
     p.grad = distribute_tensor(torch.ones(6, 40), mesh, [Shard(1)])
     for _ in range(2):
-        with pytest.raises(RuntimeError, match="AdamW: rows of parameter 0 of group 0 are in parts .* clip_factor=None"):
+        with pytest.raises(RuntimeError, match="AdamW: rows of parameter 0 of group 0 are divided between ranks, .* clip_factor=None"):
             AdamW([p], clip_factor=0.01).step()
-    with pytest.raises(ValueError, match="one of parameter 0 of group 0, of 50000 elements, is in parts on two ranks"):
+    with pytest.raises(ValueError, match="a row of parameter 0 of group 0, of 50000 elements, is divided between two ranks"):
         ZeroRedundancyOptimizer([torch.nn.Parameter(torch.ones(2, 50000))], AdamW, clip_factor=0.01)
 
 

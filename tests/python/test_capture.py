@@ -180,7 +180,7 @@ def test_what_a_replay_would_miss_is_named(driver):
     params[1].grad = kept
     optimizer.prepare_replay()
     optimizer.param_groups[0]["maximize"] = True
-    with pytest.raises(RuntimeError, match="are not those of the captured step"):
+    with pytest.raises(RuntimeError, match="differ from those of the captured step"):
         optimizer.prepare_replay()
 
 

@@ -493,34 +493,34 @@ def test_groups_have_their_own_beside_f32():
 
 def test_what_does_not_go_together_is_refused():
     params = parameters()
-    with pytest.raises(ValueError, match="copy_scale is one of delayed, current, mx, mx-rceil, mxfp8, mxfp8-rceil, block128, block128-f32, nvfp4, nvfp4-delayed, or None, not 'fp8'"):
+    with pytest.raises(ValueError, match="copy_scale: expected one of delayed, current, mx, mx-rceil, mxfp8, mxfp8-rceil, block128, block128-f32, nvfp4, nvfp4-delayed, or None; got 'fp8'"):
         AdamW(params, copy_scale="fp8")
     for other in ({"master": "remainder"}, {"weight_rounding": "nearest"}):
         with pytest.raises(ValueError, match="leave out weight_rounding= and master="):
             AdamW(params, copy_scale="mx", **other)
     for how in SQUARES:
-        with pytest.raises(ValueError, match=f"copy_scale='{how}' counts blocks from rows, moments='exp_avg=fp8' from the first element: give parameter 0"):
+        with pytest.raises(ValueError, match=f"copy_scale='{how}' counts blocks from the start of each row, but moments='exp_avg=fp8' from the first element; give parameter 0"):
             AdamW(params, copy_scale=how, moments="exp_avg=fp8")
         train(AdamW(parameters(shapes=((5, 40),)), copy_scale=how, moments="bf16"), range(1))
     later = AdamW(params)
     later.param_groups[0]["copy_scale"] = "fp8"
-    with pytest.raises(ValueError, match="copy_scale is one of delayed"):
+    with pytest.raises(ValueError, match="copy_scale: expected one of delayed"):
         train(later, range(1))
     later = AdamW(params, copy_scale="mx")
-    with pytest.raises(ValueError, match=r"values of shape \(96,\) for a parameter of shape \(70, 96\)"):
+    with pytest.raises(ValueError, match=r"AdamW.set_weight\(\): expected values of the parameter's shape, \(70, 96\); got \(96,\)"):
         later.set_weight(params[0], torch.zeros(96))
     assert not later.state
     wide, low = torch.nn.Parameter(torch.zeros(3)), torch.nn.Parameter(torch.zeros(3).bfloat16())
-    with pytest.raises(ValueError, match="there is none: make those .* torch.float8_e4m3fn"):
+    with pytest.raises(ValueError, match="there are none; convert those .* torch.float8_e4m3fn"):
         AdamW([wide], copy_scale="mx")
-    with pytest.raises(TypeError, match="weight is torch.bfloat16: give it a group of its own with copy_scale=None"):
+    with pytest.raises(TypeError, match="but weight is torch.bfloat16; give it its own group with copy_scale=None"):
         AdamW([("weight", low)], copy_scale="mx")
     optimizer = AdamW(params, copy_scale="mx")
-    with pytest.raises(TypeError, match="parameter 0 of group 1 is torch.bfloat16: give it"):
+    with pytest.raises(TypeError, match="parameter 0 of group 1 is torch.bfloat16; give it"):
         optimizer.add_param_group({"params": [low]})
     assert len(optimizer.param_groups) == 1
     optimizer.add_param_group({"params": [low], "copy_scale": None})
-    with pytest.raises(ValueError, match=r"shape \(3,\) in torch.bfloat16 has no scale: make it 8-bit"):
+    with pytest.raises(ValueError, match=r"shape \(3,\) in torch.bfloat16 has no scale; convert it to 8 bits"):
         optimizer.copy_scale_inv(low)
     train(optimizer := AdamW(params, copy_scale="mx"), range(1))
     spoiled = copy.deepcopy(optimizer.state_dict())

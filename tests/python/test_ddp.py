@@ -192,9 +192,9 @@ def differing(rank, world, what, way):
 
 @pytest.mark.parametrize("way", ["DDP", "FSDP2"])
 @pytest.mark.parametrize(("what", "said"), [
-    ("lr", r"rank 1 has another number than rank 0: lr of group 0 = 0\.02, not lr of group 0 = 0\.01"),
-    ("betas", r"rank 1 has another number than rank 0: betas of group 0 at 1 = 0\.95, not .* = 0\.999"),
-    ("formula", r"rank 1 has another program than rank 0: .*0\.5")])
+    ("lr", r"rank 1 has a different number than rank 0: lr of group 0 = 0\.02, not lr of group 0 = 0\.01"),
+    ("betas", r"rank 1 has a different number than rank 0: betas of group 0 at 1 = 0\.95, not .* = 0\.999"),
+    ("formula", r"rank 1 has a different program than rank 0: .*0\.5")])
 def test_ranks_that_step_otherwise_are_told_apart(what, said, way):
     for error, unchanged in good(run(2, differing, what, way)):
         assert re.search(said, error) and unchanged, error

@@ -139,11 +139,11 @@ def odd(rank, world, way):
         return
     mesh, other = init_device_mesh("cpu", (1,)), init_device_mesh("cpu", (1, 1))
     cases = [
-        (lambda: made(mesh, placement=Replicate()), RuntimeError, "is placed as .*, its gradient as .*redistribute"),
-        (lambda: DTensor.from_local(torch.ones(4, 2), other, [Shard(0), Replicate()], run_check=False), RuntimeError, "is placed as"),
+        (lambda: made(mesh, placement=Replicate()), RuntimeError, "has placements .*, but its gradient has .*redistribute"),
+        (lambda: DTensor.from_local(torch.ones(4, 2), other, [Shard(0), Replicate()], run_check=False), RuntimeError, "has placements"),
         (lambda: DTensor.from_local(torch.ones(4, 2), init_device_mesh("cpu", (1,), mesh_dim_names=("named",)), [Shard(0)], run_check=False),
          None, None),
-        (lambda: made(mesh, shape=(3, 2)), RuntimeError, r"has shape \(3, 2\), the parameter \(4, 2\)"),
+        (lambda: made(mesh, shape=(3, 2)), RuntimeError, r"has shape \(3, 2\), but the parameter has \(4, 2\)"),
         (lambda: DTensor.from_local(torch.ones(4, 2, dtype=torch.int32), mesh, [Shard(0)], run_check=False), TypeError, "int32"),
     ]
     for make, error, message in cases:

@@ -199,9 +199,9 @@ def refused(rank, world):
     w = torch.ones(4, 6)
     p = nn.Parameter(distribute_tensor(w, mesh, [Shard(1)]))
     p.grad = distribute_tensor(w, mesh, [Shard(1)])
-    with pytest.raises(TypeError, match="exact=True takes DTensors that are cut along their first dimension, as FSDP2 does; parameter 0"):
+    with pytest.raises(TypeError, match="exact=True takes DTensors that are cut along their first dimension, as FSDP2 cuts them; parameter 0"):
         AdamW([p], max_norm=1.0, exact=True).step()
-    with pytest.raises(ValueError, match="exact=1: True for the norm of one device"):
+    with pytest.raises(ValueError, match="exact: expected True for the norm of one device on any mesh of DTensors, or False; got 1"):
         AdamW([p], max_norm=1.0, exact=1)
 
 

@@ -193,10 +193,16 @@ def test_a_formulas_own_sum_is_not_taken_for_the_norm():
 
 def test_refused():
     params = [torch.nn.Parameter(torch.ones(8)), torch.nn.Parameter(torch.ones(8).bfloat16())]
-    with pytest.raises(TypeError, match="Keeper has no 'lrr'; it takes lr, beta, slow"):
+    with pytest.raises(TypeError, match="^Keeper has no argument 'max_nrm'; did you mean 'max_norm'[?] The formula's own arguments are lr, beta, slow, maximize$"):
+        Keeper(params, max_nrm=1)
+    with pytest.raises(TypeError, match="^Keeper has no argument 'xyz'; the formula's own arguments are lr, beta, slow, maximize$"):
+        Keeper(params, xyz=1)
+    with pytest.raises(TypeError, match="^Keeper has no argument 'lrr'; did you mean 'lr'[?] The formula's own arguments are lr, beta, slow"):
         Keeper(params, lrr=1)
-    with pytest.raises(ValueError, match="LAMB has 2 betas, not 3"):
+    with pytest.raises(ValueError, match=r"^betas: expected a sequence of 2 numbers; got \("):
         LAMB(params, betas=(0.1, 0.2, 0.3))
+    with pytest.raises(ValueError, match="^betas: expected a sequence of 2 numbers; got 0.9$"):
+        LAMB(params, betas=0.9)
     with pytest.raises(TypeError, match="Formula needs a formula"):
         Formula(params)
     with pytest.raises(stepfuse.Error, match=r"there is no 'h'.*\n.*h \* g.*\n *\^"):
@@ -366,7 +372,7 @@ def test_schedule_free_notices_another_weight():
             p.grad = torch.ones(3)
             optimizer.step()
     assert torch.equal(a, b) and "weighted" not in first.param_groups[0]
-    with pytest.raises(TypeError, match="no 'weighted'"):
+    with pytest.raises(TypeError, match="no argument 'weighted'"):
         ScheduleFreeAdamW([a], weighted=True)
 
 

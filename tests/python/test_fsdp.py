@@ -225,12 +225,12 @@ def misused(rank, world):
     said = []
     weight = nn.Parameter(distribute_tensor(torch.ones(4, 2), mesh, [Shard(0)]))
     weight.grad = distribute_tensor(torch.ones(4, 2), mesh, [Replicate()])
-    with pytest.raises(RuntimeError, match=r"is placed as .*, its gradient as .*redistribute"):
+    with pytest.raises(RuntimeError, match=r"has placements .*, but its gradient has .*redistribute"):
         AdamW([weight], lr=0.1).step()
     weight.grad = None
     plain = nn.Parameter(torch.ones(3))
     plain.grad = torch.ones(3)
-    with pytest.raises(ValueError, match="not all DTensors of meshes with the same ranks: call share_norm"):
+    with pytest.raises(ValueError, match="not all DTensors of meshes with the same ranks; call share_norm"):
         AdamW([weight, plain], lr=0.1, max_norm=1.0).step()
     columns = distribute_tensor(torch.ones(4, 2), mesh, [Shard(1)])
     whole = LAMB([nn.Parameter(columns)], lr=0.1)

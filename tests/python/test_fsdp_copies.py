@@ -185,7 +185,7 @@ def ordered(rank, world):
     mesh = init_device_mesh("cpu", (world,))
     options = {"exact": False, "max_norm": None, "orientation": "both", "scale_layout": "swizzled"}
     params, optimizer = made("mxfp8", mesh, [Shard(0)], **options)
-    with pytest.raises(ValueError, match="one of shape .70, 96. is cut over 2 ranks: give it 128 rows, or any multiple of 64"):
+    with pytest.raises(ValueError, match="one of shape .70, 96. is cut over 2 ranks; give it 128 rows, or any multiple of 64"):
         train(params, optimizer, range(1), mesh, [Shard(0)])
     params = params[:len(ALIGNED)]
     optimizer = AdamW(params, lr=0.05, copy_scale="mxfp8", **options)

@@ -169,9 +169,9 @@ def refused(rank, mesh):
         return str(caught.value)
 
     assert "copy_scale='nvfp4' needs a multiple of 16 rows on each rank" in message((40, 32))
-    assert "is cut over 2 ranks: give it 64 rows, or any multiple of 32" in message((40, 32))
-    assert "is cut over 2 ranks: give it 4 rows, or any multiple of 4" in message((2, 8, 32))
-    assert "is cut over 2 ranks: give it 96 rows, or any multiple of 32" in message((95, 32), orientation="both")
+    assert "is cut over 2 ranks; give it 64 rows, or any multiple of 32" in message((40, 32))
+    assert "is cut over 2 ranks; give it 4 rows, or any multiple of 4" in message((2, 8, 32))
+    assert "is cut over 2 ranks; give it 96 rows, or any multiple of 32" in message((95, 32), orientation="both")
     assert "has rows of 24" in message((96, 24))
     with pytest.raises(RankError, match="copy of .*: nvfp4"):
         Case(FOURS[rank], mesh, shapes=SHAPES[:1]).step(0)

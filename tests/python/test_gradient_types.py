@@ -88,5 +88,5 @@ def test_other_types_are_refused():
     p, _ = pair(torch.bfloat16)
     p.grad_dtype = torch.float64
     give((p,), 0, torch.float64)
-    with pytest.raises(TypeError, match="gradients in float32, .*; that of parameter 0 of group 0 is torch.float64: cast it"):
+    with pytest.raises(TypeError, match="gradients in float32, .*; the gradient of parameter 0 of group 0 is torch.float64; cast it"):
         AdamW([p]).step()

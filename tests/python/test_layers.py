@@ -8,7 +8,7 @@ from processes import good, run
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
-from stepfuse.torch import LAMB, SGD, AdamW, LossScaler, Muon, StepLogger, ZeroRedundancyOptimizer
+from stepfuse.torch import LAMB, SGD, AdamW, Formula, LossScaler, Muon, StableAdamW, StepLogger, ZeroRedundancyOptimizer
 
 SHAPES = [(24, 16), (16,), (5, 3, 7)]
 NAMES = ["layers.0.weight", "layers.0.bias", "layers.1.weight"]
@@ -95,12 +95,44 @@ def test_what_a_formula_reports_by_parameter_is_there_too():
     assert all(report["trust_ratio"] > 0 for report in optimizer.layer_stats().values())
 
 
-def test_without_the_options_it_says_which_to_pass():
+@pytest.mark.parametrize("make", [LAMB, StableAdamW, lambda params: AdamW(params, max_norm=1.0, clip="adagc")], ids=["lamb", "stable", "adagc"])
+def test_what_a_formula_reports_by_parameter_needs_no_option(make):
+    params = named()
+    optimizer = make(params)
+    assert optimizer.layer_stats() is None
+    for _, p in params:
+        p.grad = torch.ones_like(p)
+    optimizer.step()
+    reports = optimizer.layer_stats()
+    assert list(reports) == NAMES
+    names = {"LAMB": {"trust_ratio"}, "StableAdamW": {"rms"}, "AdamW": {"clip_coef"}}[type(optimizer).__name__]
+    assert all(report.keys() == names and all(value > 0 for value in report.values()) for report in reports.values())
+    assert StepLogger(optimizer, every=1, layers=True).log().keys() <= {"optimizer/grad_norm", "optimizer/skipped_steps"}
+
+
+def test_a_formulas_reports_are_told_apart_by_what_they_are_for():
+    """A report per tensor, per group and per step, where there are as many groups as tensors."""
+    text = """optimizer mine {
+      hyper lr = 0.5
+      report of_tensor = sum(g, tensor)
+      report of_group = 2 * sum(g, group)
+      report of_step = 3 * sum(g, step)
+      w = w - lr * g
+    }"""
+    a, b = (torch.nn.Parameter(torch.ones(8)) for _ in "ab")
+    optimizer = Formula([{"params": [("a", a)]}, {"params": [("b", b)]}], formula=text)
+    a.grad, b.grad = torch.ones(8), torch.full((8,), 2.0)
+    optimizer.step()
+    assert optimizer.layer_stats() == {"a": {"of_tensor": 8.0}, "b": {"of_tensor": 16.0}}
+    assert optimizer.stats() == {"of_step": 72.0}
+
+
+def test_without_reports_it_says_which_options_to_pass():
     p = torch.nn.Parameter(torch.ones(3))
     optimizer = AdamW([p], max_norm=1.0)
     p.grad = torch.ones(3)
     optimizer.step()
-    with pytest.raises(ValueError, match="pass layer_norms=True or check_updates=True"):
+    with pytest.raises(ValueError, match="^layer_stats\\(\\) of AdamW: its steps report nothing per parameter; pass layer_norms=True or check_updates=True"):
         optimizer.layer_stats()
 
 
@@ -111,6 +143,9 @@ def test_muons_halves():
     p.grad = torch.randn(8, 4, generator=torch.Generator().manual_seed(2))
     optimizer.step()
     close(optimizer.layer_stats(), "w", p.grad, before, p.detach())
+    optimizer = Muon([("w", p)], max_norm=1.0, clip="adagc")
+    optimizer.step()
+    assert optimizer.layer_stats()["w"].keys() == {"clip_coef"}
 
 
 def sharded(rank, world, placements):
@@ -148,20 +183,25 @@ def test_of_parameters_on_several_meshes():
             assert reports[name] == pytest.approx(expected[name], rel=1e-4)
 
 
-def shards_of_a_formula(rank, world):
+def shards_of_a_formula(rank, world, options):
+    """The last parameter is whole on each rank."""
     mesh = init_device_mesh("cpu", (world,))
-    params = [(name, torch.nn.Parameter(distribute_tensor(w, mesh, [Shard(0)]))) for name, w in zip(NAMES, tensors(0))]
-    optimizer = LAMB(params, layer_norms=True)
-    for (_, p), g in zip(params, tensors(1)):
-        p.grad = distribute_tensor(g, mesh, [Shard(0)])
+    placements = [Shard(0), Shard(0), Replicate()]
+    params = [(name, torch.nn.Parameter(distribute_tensor(w, mesh, [place]))) for name, w, place in zip(NAMES, tensors(0), placements)]
+    optimizer = LAMB(params, **options)
+    for (_, p), g, place in zip(params, tensors(1), placements):
+        p.grad = distribute_tensor(g, mesh, [place])
     optimizer.step()
     return optimizer.layer_stats()
 
 
 def test_what_a_formula_reports_is_left_out_of_shards():
     """Only the rank that had the whole parameter knows it."""
-    for reports in good(run(2, shards_of_a_formula)):
-        assert all("trust_ratio" not in report and report["update_norm"] > 0 for report in reports.values())
+    for reports in good(run(2, shards_of_a_formula, {"layer_norms": True})):
+        assert [name for name, report in reports.items() if "trust_ratio" in report] == NAMES[2:]
+        assert list(reports) == NAMES and all(report["update_norm"] > 0 for report in reports.values())
+    for reports in good(run(2, shards_of_a_formula, {})):
+        assert list(reports) == NAMES[2:] and reports[NAMES[2]].keys() == {"trust_ratio"}
 
 
 def zero(rank, world):

@@ -139,9 +139,9 @@ def shortened(optimizer_class, short_parameter, short_gradient, **kw):
 
 
 @pytest.mark.parametrize(("kw", "short_parameter", "short_gradient", "message"), [
-    ({}, True, False, r"gradient of parameter 0 of group 0 has shape \(32,\), the parameter \(16,\)"),
-    ({}, False, True, r"gradient of parameter 0 of group 0 has shape \(16,\), the parameter \(32,\)"),
-    ({"momentum": 0.9}, True, True, r"state 'momentum_buffer' of parameter 0 of group 0 has shape \(32,\), the parameter \(16,\)"),
+    ({}, True, False, r"gradient of parameter 0 of group 0 has shape \(32,\), but the parameter has \(16,\)"),
+    ({}, False, True, r"gradient of parameter 0 of group 0 has shape \(16,\), but the parameter has \(32,\)"),
+    ({"momentum": 0.9}, True, True, r"state 'momentum_buffer' of parameter 0 of group 0 has shape \(32,\), but the parameter has \(16,\)"),
 ], ids=str)
 def test_sizes_that_differ_are_refused_by_name(kw, short_parameter, short_gradient, message):
     optimizer, p, memory, before = shortened(SGD, short_parameter, short_gradient, **kw)
@@ -177,7 +177,7 @@ def test_memory_that_was_taken_away(what):
     p.grad = torch.ones(64)
     optimizer.step()
     {"the": p.grad, "par": p.data, "sta": optimizer.state[p]["exp_avg"]}[what[:3]].untyped_storage().resize_(0)
-    with pytest.raises(RuntimeError, match=f"{what} has 64 elements, and a storage of only 0 bytes"):
+    with pytest.raises(RuntimeError, match=f"{what} has 64 elements, but a storage of only 0 bytes"):
         optimizer.step()
 
 
@@ -197,5 +197,5 @@ def test_a_gradient_that_is_negated_lazily(shape):
 def test_a_gradient_on_another_device():
     """As after `p.data = p.data.cuda()`; no two devices are here, so the check is asked by itself."""
     optimizer = SGD([torch.nn.Parameter(torch.ones(8))], lr=1.0)
-    with pytest.raises(RuntimeError, match="SGD: the gradient of weight is on meta, the parameter on cpu: move one of them"):
+    with pytest.raises(RuntimeError, match="SGD: the gradient of weight is on meta, but the parameter is on cpu; move one of them"):
         optimizer._bound().check_gradient(torch.ones(8, device="meta"), torch.ones(8), "weight")

@@ -67,7 +67,7 @@ def test_the_transpose_has_the_values_of_the_copy(way):
     for p in params[2:]:
         if p.ndim < 2 and side_of(way) == 16:
             continue
-        with pytest.raises(ValueError, match="only matrices have one"):
+        with pytest.raises(ValueError, match="has no transposed copy; give its group orientation='both', which makes one of each matrix"):
             optimizer.quantized(p, plain=True, transposed=True)
 
 
@@ -202,14 +202,14 @@ def test_refused_with_what_to_change():
             train(optimizer, range(1))
         return str(caught.value)
 
-    assert "has scales along rows, which the transpose does not have: use 'mxfp8'" in refused("mx", (32, 64), orientation="both")
+    assert "orientation='both' needs scales that the transpose has, too, and copy_scale='mx' has scales along rows; use 'mxfp8'" in refused("mx", (32, 64), orientation="both")
     assert "copy_scale='mx', 'mxfp8' or 'nvfp4'" in refused("current", (32, 64), scale_layout="swizzled")
     assert "both numbers must be multiples of 32" in refused("mxfp8", (48, 64), orientation="both")
     assert "both numbers must be multiples of 16" in refused("current", (48, 40), orientation="both")
-    assert "orientation is one of rowwise, both" in refused("mxfp8", (32, 64), orientation="columnwise")
+    assert "orientation: expected one of rowwise, both" in refused("mxfp8", (32, 64), orientation="columnwise")
     p = torch.nn.Parameter(torch.zeros(32, 64))
-    with pytest.raises(ValueError, match="give the group a copy_scale="):
+    with pytest.raises(ValueError, match="orientation='both' needs copies of weights; give the group copy_scale="):
         AdamW([p], orientation="both")
     p = torch.nn.Parameter(torch.zeros(64, 32).to(torch.float8_e4m3fn).t())
-    with pytest.raises(TypeError, match="is for matrices that lie by rows"):
+    with pytest.raises(TypeError, match="is for matrices that are stored row by row"):
         train(AdamW([p], copy_scale="current", orientation="both"), range(1))

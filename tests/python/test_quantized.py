@@ -242,16 +242,16 @@ def test_refused_with_what_to_change():
 
     assert "has a scale per 32 elements of a row" in refused("mxfp8", (4, 40), torch.float8_e4m3fn)
     assert "has a scale per 16 elements of a row" in refused("nvfp4", (4, 40))
-    assert "has rows of 1: give it a group of its own with copy_scale='current'" in refused("mxfp8", (64, 1), torch.float8_e4m3fn)
-    assert "has rows of 1: give it a group of its own with copy_scale=None" in refused("nvfp4", (64, 1))
-    assert "copies of f32 matrices" in refused("nvfp4", (4, 64), torch.bfloat16)
+    assert "has rows of 1; give it its own group with copy_scale='current'" in refused("mxfp8", (64, 1), torch.float8_e4m3fn)
+    assert "has rows of 1; give it its own group with copy_scale=None" in refused("nvfp4", (64, 1))
+    assert "copies f32 matrices" in refused("nvfp4", (4, 64), torch.bfloat16)
     assert "moments='bf16'" in refused("nvfp4", (4, 64), moments="fp8")
     assert "moments='bf16'" in refused("mxfp8", (4, 64), torch.float8_e4m3fn, moments="fp8")
     p = parameters(torch.float8_e4m3fn, ((4, 40),))[0]
-    with pytest.raises(ValueError, match="is not an MX tensor"):
+    with pytest.raises(ValueError, match="cannot be an MX tensor"):
         AdamW([p], copy_scale="mx").quantized(p)
     p = parameters(shapes=((4, 64),))[0]
-    with pytest.raises(ValueError, match="is its own master, and has no scale: quantized"):
+    with pytest.raises(ValueError, match="is its own master, and has no scale; quantized"):
         AdamW([p], copy_scale="nvfp4").copy_scale_inv(p)
 
 

@@ -138,11 +138,11 @@ def differ(rank, world, what):
 
 
 @pytest.mark.parametrize(("what", "said"), [
-    ("layout", r"rank 1 has another layout than ranks 0 and 2: parameter 2 of group 0 \(131, 900\) .* not .*\(130, 900\)"),
-    ("version", r"rank 1 has another version than ranks 0 and 2: 0\.0\.9, not 0\.1"),
-    ("recipe", r"rank 1 has another recipe than ranks 0 and 2: lr=0\.02, not lr=0\.01"),
-    ("class", r"rank 1 has another recipe than ranks 0 and 2: SGD, not AdamW"),
-    ("step count", r"rank 1 has another step count than ranks 0 and 2: 9, not 2")])
+    ("layout", r"rank 1 has a different layout than ranks 0 and 2: parameter 2 of group 0 \(131, 900\) .* not .*\(130, 900\)"),
+    ("version", r"rank 1 has a different version than ranks 0 and 2: 0\.0\.9, not 0\.1"),
+    ("recipe", r"rank 1 has a different recipe than ranks 0 and 2: lr=0\.02, not lr=0\.01"),
+    ("class", r"rank 1 has a different recipe than ranks 0 and 2: SGD, not AdamW"),
+    ("step count", r"rank 1 has a different step count than ranks 0 and 2: 9, not 2")])
 def test_ranks_that_differ_are_told_apart(what, said):
     for result in run(3, differ, what):
         assert isinstance(result, RankError) and re.search(said, str(result)), result
@@ -158,7 +158,7 @@ def group_of_differing(rank, world):
 
 def test_ranks_of_a_group_with_other_scales_are_told_apart():
     for result in run(2, group_of_differing):
-        assert isinstance(result, RankError) and re.search("another loss scale than rank . ?: ?[48]", str(result)), result
+        assert isinstance(result, RankError) and re.search("a different loss scale than rank . ?: ?[48]", str(result)), result
 
 
 def without_gradient(rank, world):

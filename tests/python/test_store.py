@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from stepfuse.torch import AdamW, stored
+from stepfuse.torch import SGD, AdamW, stored
 from copied import WIDE, bits, everything, parameters, same, train
 
 BF16, F8 = torch.bfloat16, torch.float8_e4m3fn
@@ -65,16 +65,58 @@ def test_a_moment_alone_is_stored_by_the_size_of_its_parameter():
 @pytest.mark.parametrize("dtype, options, words", [
     (BF16, {"store": "weight=bf16"}, "a dict from buffers to forms"),
     (BF16, {"store": {"weight": "bf16+ecc16"}}, "remainder, ecc24"),
-    (BF16, {"store": {"weight@9": "bf16"}}, "is not a moment"),
-    (BF16, {"store": {"grad": "f16"}}, "is not a moment"),
-    (BF16, {"store": {"exp_avg@some": "fp8"}}, "is not a moment"),
+    (BF16, {"store": {"weight@9": "bf16"}}, "^store: expected keys that are 'weight', 'moments' or a moment's name.*; got 'weight@9'$"),
+    (BF16, {"store": {"grad": "f16"}}, "expected keys .*; got 'grad'"),
+    (BF16, {"store": {"exp_avg@some": "fp8"}}, "expected keys .*; got 'exp_avg@some'"),
     (BF16, {"store": {"weight": "f16+f32"}}, "is torch.bfloat16"),
-    (BF16, {"store": {"weight": "bf16+ecc24"}, "master": "f32"}, "master say the same"),
-    (BF16, {"store": {"exp_avg": "fp9"}}, "fp9"),
+    (torch.float32, {"store": {"weight": "bf16+ecc24"}}, r"^store: the entry 'weight' does not change a parameter's dtype, and no parameter is bf16; "
+     r"convert the model first \(model.bfloat16\(\)\)$"),
+    (torch.float32, {"store": {"weight": "bf16:stochastic"}}, "model.bfloat16"),
+    (torch.float32, {"store": {"weight": "f16"}}, "model.half"),
+    (torch.float32, {"store": {"weight": "f8e4m3:mx"}}, r"model.to\(torch.float8_e4m3fn\)"),
+    (BF16, {"store": {"weight": "bf16+ecc24"}, "master": "f32"}, "^store= and master= were both given; leave out master=$"),
+    (BF16, {"store": {"weight": "bf16+ecc24"}, "master": "f32", "moments": "fp8"}, "^store=, master= and moments= were all given; leave out master= and moments=$"),
+    (BF16, {"store": {"exp_avg": "fp9"}}, "^store={'exp_avg': 'fp9'}: there is no format 'fp9'"),
+    (BF16, {"store": {"exp": "fp8"}}, "^store: adamw has no moment 'exp'; it has exp_avg, exp_avg_sq$"),
+    (BF16, {"store": {"weight": "bf16+ecc24", "exp@4096": "fp8"}}, "^store: adamw has no moment 'exp'; it has exp_avg, exp_avg_sq$"),
+    (BF16, {"moments": "exp=fp8"}, "^moments: adamw has no moment 'exp'; it has exp_avg, exp_avg_sq$"),
 ])
 def test_what_store_refuses(dtype, options, words):
     with pytest.raises(ValueError, match=words):
         AdamW([torch.nn.Parameter(torch.ones(8, dtype=dtype))], **options)
+
+
+def test_a_groups_own_store_is_named_too():
+    a, b = (torch.nn.Parameter(torch.ones(8)) for _ in "ab")
+    with pytest.raises(ValueError, match="^store: adamw has no moment 'exp'"):
+        AdamW([{"params": [a]}, {"params": [b], "store": {"exp": "fp8"}}])
+    optimizer = AdamW([a], store={"exp_avg": "bf16"})
+    with pytest.raises(ValueError, match="^store: adamw has no moment 'exp'"):
+        optimizer.add_param_group({"params": [b], "store": {"exp": "fp8"}})
+    with pytest.raises(ValueError, match="^moments: adamw has no moment 'exp'"):
+        optimizer.add_param_group({"params": [b], "moments": "exp=fp8"})
+    assert len(optimizer.param_groups) == 1
+    with pytest.raises(ValueError, match="^store: sgd has no moments; leave 'momentum_buffer' out$"):
+        SGD([a], store={"momentum_buffer": "fp8"})
+    SGD([a], store={}).add_param_group({"params": [b], "store": {}})
+
+
+def test_the_weights_type_is_that_of_some_parameters():
+    """A model may keep single parameters in f32. A group's own entry counts instead of the optimizer's."""
+    def parameter(dtype):
+        return torch.nn.Parameter(torch.ones(8, dtype=dtype))
+
+    store = {"weight": "bf16+ecc24"}
+    AdamW([parameter(BF16), parameter(torch.float32)], store=store)
+    optimizer = AdamW([{"params": [parameter(torch.float32)]}, {"params": [parameter(BF16)]}], store=store)
+    optimizer.add_param_group({"params": [parameter(torch.float32)]})
+    with pytest.raises(ValueError, match="does not change a parameter's dtype"):
+        optimizer.add_param_group({"params": [parameter(torch.float32)], "store": store})
+    assert len(optimizer.param_groups) == 3
+    with pytest.raises(ValueError, match="does not change a parameter's dtype"):
+        AdamW([{"params": [parameter(torch.float32)], "store": store}, {"params": [parameter(BF16)]}])
+    optimizer = AdamW([{"params": [parameter(torch.float16)], "store": {"weight": "f16+f32"}}, {"params": [parameter(BF16)]}], store=store)
+    assert [g["master"] for g in optimizer.param_groups] == ["f32", "ecc24"] and not any("weight_type" in g for g in optimizer.param_groups)
 
 
 @pytest.mark.parametrize("way", ["current", "mx", "mx-rceil", "block128", "block128-f32"])

@@ -352,13 +352,15 @@ def accumulated(rank, world):
         optimizer.step()
         results.append([p.detach().clone() for p in model.parameters()])
     loss_of(model, 0, rank).backward()
-    with pytest.raises(RuntimeError, match=r"before step\(\) or zero_grad\(\): accumulate with no_sync"):
+    with pytest.raises(RuntimeError, match=r"before step\(\) or zero_grad\(\); accumulate with no_sync"):
         loss_of(model, 0, rank).backward()
     optimizer.zero_grad()
     with pytest.raises(RuntimeError, match="consolidate_state_dict"):
         optimizer.state_dict()
-    with pytest.raises(TypeError, match="one of stepfuse.torch"):
+    with pytest.raises(TypeError, match="optimizer_class: expected a class of stepfuse.torch"):
         ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW)
+    with pytest.raises(ValueError, match="does not change a parameter's dtype"):
+        ZeroRedundancyOptimizer(model.parameters(), store={"weight": "bf16+ecc24"})
     model[0].bias.requires_grad_(False)
     with pytest.raises(ValueError, match="is frozen"):
         ZeroRedundancyOptimizer(model.parameters())

@@ -64,7 +64,7 @@ def test_ranks_without_a_share_resume(way):
 def twice(rank, world):
     model = network()
     first = ZeroRedundancyOptimizer(model.parameters())
-    with pytest.raises(RuntimeError, match="parameter 0 of group 0 is another ZeroRedundancyOptimizer's already"):
+    with pytest.raises(RuntimeError, match="parameter 0 of group 0 already belongs to a different ZeroRedundancyOptimizer"):
         ZeroRedundancyOptimizer(model.parameters())
     loss_of(model, 0, rank).backward()
     first.step()
@@ -88,7 +88,7 @@ optimizer rows "each row by its gradient's size" {
 
 def over_rows(rank, world, exact):
     cut = nn.Parameter(torch.zeros(3, 30000))
-    with pytest.raises(ValueError, match="Formula has values of rows, and one of parameter 0 of group 0, of 30000 elements, is in parts on two ranks"):
+    with pytest.raises(ValueError, match="Formula has values of rows, and a row of parameter 0 of group 0, of 30000 elements, is divided between two ranks"):
         ZeroRedundancyOptimizer([cut], stepfuse.torch.Formula, formula=ROWS, max_norm=0.5, exact=exact)
     found = []
     for name in ("alone", "sharded"):

@@ -86,7 +86,7 @@ def another_type(rank, world):
     model.bfloat16()
     loss_of(model, 1, rank).backward()
     for _ in range(2):
-        with pytest.raises(TypeError, match=r"0\.weight is torch\.bfloat16 of shape \(900, 40\) on cpu, and was torch\.float32 .* make a new one"):
+        with pytest.raises(TypeError, match=r"0\.weight is torch\.bfloat16 of shape \(900, 40\) on cpu, but was torch\.float32 .* make a new optimizer"):
             optimizer.step()
 
 

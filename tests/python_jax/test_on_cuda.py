@@ -91,7 +91,7 @@ def test_addresses_that_move(on_cuda, monkeypatch):
 
 def test_mistakes(on_cuda, monkeypatch):
     monkeypatch.setattr(jax.ffi, "ffi_call", on_cuda.ffi_call)
-    with pytest.raises(RuntimeError, match="device: the interpreter takes arrays of the CPU"):
+    with pytest.raises(RuntimeError, match="device: the interpreter takes arrays on the CPU"):
         stepfuse.jax.adamw(device="interpreter").init(make_arrays(0, TABLE))
     tx = stepfuse.jax.adamw()
     state = tx.init(make_arrays(0, TABLE))

@@ -145,5 +145,5 @@ def test_as_a_gradient_transformation():
         updates, other = jax.jit(chained.update)(make(i + 1), other, params)
         params = optax.apply_updates(params, updates)
     assert ulps(own, params) <= STEPS  # new - old is rounded once per step
-    with pytest.raises(ValueError, match="params: an optimizer of stepfuse needs them"):
+    with pytest.raises(ValueError, match="params: an optimizer of stepfuse needs the parameters"):
         tx.as_optax().update(make(1), tx.init(params))

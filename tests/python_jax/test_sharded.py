@@ -105,7 +105,7 @@ def test_two_calls_and_no_copies():
 
 def test_mistakes():
     params = make_arrays(0)
-    with pytest.raises(ValueError, match=r"no axis 'data' here: call init\(\) and step\(\) inside of jax.shard_map"):
+    with pytest.raises(ValueError, match=r"no axis 'data' here; call init\(\) and step\(\) inside jax.shard_map"):
         stepfuse.jax.adamw(specs=SPECS).init(params)
     with pytest.raises(ValueError, match="specs is not a pytree like params"):
         stepfuse.jax.adamw(specs={"table": ROWS}).init(params)

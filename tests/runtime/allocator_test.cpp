@@ -169,7 +169,7 @@ TEST_CASE("a state is written as a whole") {
     for (size_t count : {0, 1, 3}) {
       std::vector<Bits> values(count, Bits::of(int64_t{7}));
       CHECK(has(message_of(ErrorKind::usage, [&] { a.step.write_state("step", values); }),
-                "state 'step' has 2 values; " + std::to_string(count) + " were given"));
+                "state 'step' has 2 values; got " + std::to_string(count)));
     }
     CHECK(a.step.read_state("step") == std::vector<Bits>(2, Bits::of(int64_t{0})));
     std::vector<Bits> two = {Bits::of(int64_t{5}), Bits::of(int64_t{6})};

@@ -79,7 +79,7 @@ TEST_CASE("missing, unknown and miscounted bindings") {
   f.bind();
   f.step.prepare();
   CHECK(has(message_of(ErrorKind::bind, [&] { f.step.run(one, f.step.make_args()); }),
-            "1 gradients"));
+            "run() was given 1 gradient; the layout has "));
   CHECK(f.memory == std::vector<float>(64, 1.0F));
 }
 

@@ -84,8 +84,10 @@ TEST_CASE("arguments of recipes have bounds; those of one's own text, and unchec
     }
     CHECK_NOTHROW(args.set(name, 0.0));
   }
-  CHECK_THROWS_WITH_AS(args.set("accumulation", 0), Contains("it is above 0"), Error);
-  CHECK_THROWS_WITH_AS(args.set("beta2", 1), Contains("at least 0 and below 1"), Error);
+  CHECK_THROWS_WITH_AS(args.set("accumulation", 0), Contains("it must be above 0"), Error);
+  CHECK_THROWS_WITH_AS(
+      args.set("beta2", 1),
+      "argument 'beta2' of step @adamw cannot be 1: it must be at least 0 and below 1", Error);
   CHECK_NOTHROW(args.set("max_norm", kInf));
   CHECK_THROWS_AS(args.set("lr", Group{0}, kNan), Error);
   CHECK(args.get(step.arg("lr")) == 0);  // an error changes nothing

@@ -76,11 +76,15 @@ TEST_CASE("a tensor moves to another group without a new step") {
 
 TEST_CASE("what is no tensor, group or scale is refused") {
   GroupedStep s(Device::interpreter(), kGroups);
-  CHECK(
-      has(message_of([&] { s.step().set_group(Tensor{4}, Group{0}); }), "tensor 4 does not exist"));
+  CHECK(message_of([&] { s.step().set_group(Tensor{4}, Group{0}); }) ==
+        "tensor 4 does not exist: the layout has 4 tensors (0 to 3)");
   CHECK(has(message_of([&] { s.step().set_group(Tensor{0}, Group{2}); }), "reserve_groups"));
-  CHECK(has(message_of([&] { s.args->set("lr_scale", Tensor{4}, 1); }), "tensor 4 does not exist"));
-  CHECK(has(message_of([&] { s.args->set("lr", Group{2}, 1); }), "group 2 does not exist"));
+  CHECK(has(message_of([] { Layout().add({"a", 8}).set_group(Tensor{0}, Group{3}); }),
+            "group 3 does not exist: the layout has 1 group (0); make room with"));
+  CHECK(message_of([&] { s.args->set("lr_scale", Tensor{4}, 1); }) ==
+        "tensor 4 does not exist: the layout has 4 tensors (0 to 3)");
+  CHECK(message_of([&] { s.args->set("lr", Group{2}, 1); }) ==
+        "group 2 does not exist: the layout has 2 groups (0 to 1)");
   CHECK(has(message_of([&] { s.args->set("lr_scale", Tensor{0}, -1); }), "at least 0"));
   CHECK(has(message_of([&] { make_recipe("sgd", {.per_tensor = {"lf"}}); }),
             "sgd has no such hyperparameter; did you mean 'lr'?"));

@@ -109,7 +109,8 @@ TEST_CASE("arrays of wrong types and lengths are refused, and nothing is bound")
             "expected 100 elements of f32; got 99"));
   CHECK(
       has(refused([&] { m.step.bind("exp_avg", {floats, floats}); }), "tensor 1 'b': expected 3"));
-  CHECK(has(refused([&] { m.step.bind("exp_avg", {floats}); }), "bound to 1 arrays"));
+  CHECK(has(refused([&] { m.step.bind("exp_avg", {floats}); }),
+            "bound to 1 array; the layout has 2 tensors"));
   CHECK(has(refused([&] { m.step.bind("exp_avg", {floats, {}}); }), "is null"));
   CHECK(has(refused([&] { m.step.bind("grad", {halves, bias}); }), "given to run(), not bound"));
   CHECK(has(refused([&] { m.step.gradients({floats, bias}); }), "expected 100 elements of f16"));

@@ -114,7 +114,17 @@ TEST_CASE("--store refuses what it cannot do, and says what it can") {
   CHECK(scales.find(" delayed,") == scales.rfind(" delayed,"));  // each scale is named once
   CHECK(has(refusal("exp_avg=fp9"), "there is no format 'fp9'"));
   CHECK_THROWS_WITH_AS(make_recipe("adamw", stored("momentum=fp8")),
-                       doctest::Contains("adamw has exp_avg, exp_avg_sq"), Error);
+                       "store: adamw has no moment 'momentum'; it has exp_avg, exp_avg_sq", Error);
+  CHECK_THROWS_WITH_AS(make_recipe("adamw", stored("momentum=fp8"), OptionNames::flags),
+                       "--store: adamw has no moment 'momentum'; it has exp_avg, exp_avg_sq",
+                       Error);
+  CHECK_THROWS_WITH_AS(make_recipe("adamw", {.moments = "momentum=fp8"}),
+                       ".moments: adamw has no moment 'momentum'; it has exp_avg, exp_avg_sq",
+                       Error);
+  CHECK_THROWS_WITH_AS(make_recipe("adafactor", stored("exp_avg=fp8")),
+                       "store: adafactor has no moments; leave 'exp_avg' out", Error);
+  CHECK_THROWS_WITH_AS(make_recipe("adafactor", stored("moments=fp8")),
+                       "store: adafactor has no moments; leave 'moments' out", Error);
   CHECK_THROWS_WITH_AS(make_recipe("adamw", stored("exp_avg@100=bf16")),
                        doctest::Contains("leave out '@'"), Error);
   CHECK_THROWS_WITH_AS(

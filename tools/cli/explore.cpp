@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "compiler/plan/traffic.hpp"
+#include "ir/text/words.hpp"
 #include "runtime/cuda/nvrtc.hpp"
 #include "tools/cli/cuda_code.hpp"
 #include "tools/cli/source.hpp"
@@ -111,10 +112,6 @@ std::string bytes_cell(const PhaseTraffic& phase) {
   return fmt::format("{}+{}", read, written);
 }
 
-std::string counted(int n, std::string_view what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-}
-
 void add_machine_code(std::vector<std::string>* row, const sass::Report& report, size_t phase) {
   auto loop = std::find_if(report.loops.begin(), report.loops.end(), [&](const auto& l) {
     return l.phase == static_cast<int>(phase) && l.signature == 0;
@@ -164,15 +161,15 @@ explore::Facts facts_of(const explore::Stages& stages, const ExploreArguments& o
   }
   facts.notes.push_back(
       fmt::format("Form {}, {}: {}, {}, {} bytes per parameter{}.", o.kernel.form,
-                  plan.signatures[0], counted(launch_count(plan), "launch"),
-                  counted(barrier_count(plan), "grid barrier"), traffic.bytes(),
+                  plan.signatures[0], count_words(launch_count(plan), "launch"),
+                  count_words(barrier_count(plan), "grid barrier"), traffic.bytes(),
                   plan.signatures.size() > 1
                       ? fmt::format(" (the first of {} mixes of types)", plan.signatures.size())
                       : ""));
   for (const cuda::KernelResources& k : stages.kernels) {
     facts.notes.push_back(fmt::format(
         "{}: {} registers, {} of spills, {} bytes of shared memory.", k.kernel, k.registers,
-        counted(k.spill_store_bytes + k.spill_load_bytes, "byte"), k.shared_bytes));
+        count_words(k.spill_store_bytes + k.spill_load_bytes, "byte"), k.shared_bytes));
   }
   if (has_sass) {
     facts.notes.emplace_back(

@@ -12,6 +12,7 @@
 #include <stepfuse/error.hpp>
 
 #include "ir/text/printable.hpp"
+#include "ir/text/words.hpp"
 #include "runtime/saved/record.hpp"
 #include "tools/cli/json.hpp"
 #include "tools/cli/source.hpp"
@@ -76,9 +77,9 @@ int replay_file(const ReplayArguments& o) {
   std::string other = o.compare.empty() ? "the interpreter" : printable(o.compare);
   auto bad = first_nonfinite(record);
   if (!o.json) {
-    fmt::print("step {} of @{}: {} tensors, {} elements, recorded in form {}\n", record.index,
-               record.program.name, record.layout.size(), record.layout.element_count(),
-               name(record.form));
+    fmt::print("step {} of @{}: {}, {}, recorded in form {}\n", record.index, record.program.name,
+               count_words(record.layout.size(), "tensor"),
+               count_words(record.layout.element_count(), "element"), name(record.form));
     fmt::print("gradients: {}\n", bad ? printable(*bad) : "all finite");
   }
   StepRecord want = expected(o, record);

@@ -123,7 +123,10 @@ struct StoredMoment {
   std::string form;    // f32, bf16, or the name of a built-in format (stepfuse/format.hpp)
   // Tensors with fewer elements keep f32, if the form is a format. Default: RecipeOptions::moments_below.
   std::optional<uint64_t> from = {};
-  friend bool operator==(const StoredMoment&, const StoredMoment&) = default;
+  std::string_view option = "moments";  // the option that says so, for messages
+  friend bool operator==(const StoredMoment& a, const StoredMoment& b) {
+    return a.moment == b.moment && a.form == b.form && a.from == b.from;
+  }
 };
 
 // How all moments are stored: one form, or one per moment.

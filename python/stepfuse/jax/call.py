@@ -82,7 +82,7 @@ class Plan(NamedTuple):
         for (name, array), wanted in zip(found, self.types()):
             if getattr(array, "shape", None) != wanted.shape or array.dtype != wanted.dtype:
                 raise ValueError(f"state.{name} is {describe(array)}; this optimizer needs {describe(wanted)}. Was the state made by an "
-                                 "optimizer with other options or for other parameters?")
+                                 "optimizer with different options or for different parameters?")
         arrays = (array for _, array in found)
         return [*(v.to_operand(next(arrays)) for v in self.program.values), *arrays]
 
@@ -96,7 +96,7 @@ def describe(array: Any) -> str:
 def check_names(what: str, wanted: set[str], found: Mapping[str, Any]) -> None:
     if wanted != set(found):
         differing = sorted(wanted ^ set(found))[0]
-        raise ValueError(f"state.{what} {'lacks' if differing in wanted else 'has'} '{differing}': it was made by an optimizer with other options; "
+        raise ValueError(f"state.{what} {'lacks' if differing in wanted else 'has'} '{differing}', so an optimizer with different options made it; "
                          "call init() of this one")
 
 
@@ -106,7 +106,7 @@ def make_plan(tx: Optimizer, params: Any, grads: Any = None) -> tuple[Plan, list
     leaves = [leaf for _, leaf in paths]
     names = [jax.tree_util.keystr(path) or "params" for path, _ in paths]
     if not leaves:
-        raise ValueError("params has no leaves: give the parameters as a pytree of arrays")
+        raise ValueError("params has no leaves; pass the parameters as a pytree of arrays")
     gradients = leaves if grads is None else flatten_gradients(tree, params, grads)
     groups = ("", *tx.groups)
     tensors: list[Tensor] = []
@@ -115,11 +115,11 @@ def make_plan(tx: Optimizer, params: Any, grads: Any = None) -> tuple[Plan, list
     for name, leaf, gradient, spec in zip(names, leaves, gradients, specs):
         dtype = check_array("parameter", name, leaf)
         if dtype != tensors[0].dtype if tensors else False:
-            raise TypeError(f"parameter {name} is {dtype}, parameter {tensors[0].name} is {tensors[0].dtype}: one optimizer takes "
-                            "parameters of one dtype; make one for each")
+            raise TypeError(f"parameter {name} is {dtype}, but parameter {tensors[0].name} is {tensors[0].dtype}; one optimizer takes "
+                            "parameters of one dtype, so make an optimizer for each")
         of = check_array("the gradient of", name, gradient)
         if gradient.shape != leaf.shape:
-            raise ValueError(f"the gradient of {name} is {describe(gradient)}, the parameter {describe(leaf)}: they must have one shape")
+            raise ValueError(f"the gradient of {name} is {describe(gradient)}, but the parameter is {describe(leaf)}; they must have the same shape")
         tensors.append(Tensor(name, tuple(leaf.shape), dtype, of, group_index(tx, groups, name, leaf), axis.devices if axis and spec else 1))
     program = find_program(tx, tensors)
     if axis:
@@ -134,7 +134,7 @@ def flatten_specs(tx: Optimizer, tree: Any) -> list[Any]:
     try:
         specs = tree.flatten_up_to(tx.specs)
     except ValueError as error:
-        raise ValueError("specs is not a pytree like params: give a PartitionSpec for each parameter") from error
+        raise ValueError("specs is not a pytree like params; pass a PartitionSpec for each parameter") from error
     for spec in specs:
         if any(axis is not None for axis in spec[1:]):
             raise ValueError(f"specs: expected parameters sharded along their first dimension, as in PartitionSpec('data'); got {spec}")
@@ -147,22 +147,22 @@ def find_axis(names: Sequence[str], specs: Sequence[Any]) -> Axis | None:
         return None
     if len(found) > 1:
         (one, first), (two, second), *_ = found.items()
-        raise ValueError(f"specs: {first} is sharded along {one!r} and {second} along {two!r}; one optimizer takes one axis")
+        raise ValueError(f"specs: {first} is sharded along {one!r}, but {second} along {two!r}; one optimizer takes one axis")
     axis = next(iter(found))
     try:
         return Axis(axis, jax.lax.psum(1, axis))
     except NameError as error:
-        raise ValueError(f"specs: there is no axis {axis!r} here: call init() and step() inside of jax.shard_map") from error
+        raise ValueError(f"specs: there is no axis {axis!r} here; call init() and step() inside jax.shard_map") from error
 
 
 def check_shards(tx: Optimizer, program: Program, tensors: Sequence[Tensor]) -> None:
     if program.reductions()[1]:
-        raise ValueError(f"specs: {tx.name} reduces over the elements, rows or columns of each parameter, so its parameters must be whole: "
+        raise ValueError(f"specs: {tx.name} reduces over the elements, rows or columns of each parameter, so its parameters must be whole; "
                          "give each the spec PartitionSpec()")
     for t in tensors:
         if t.shards > 1 and t.elements % PIECE:
-            raise ValueError(f"specs: a shard of {t.name} has {t.elements} elements; it must be a multiple of {PIECE}, or the parameter "
-                             "whole, with the spec PartitionSpec()")
+            raise ValueError(f"specs: a shard of {t.name} has {t.elements} elements; it must be a multiple of {PIECE}; or else keep the "
+                             "parameter whole, with the spec PartitionSpec()")
 
 
 def flatten_gradients(tree: Any, params: Any, grads: Any) -> list[Any]:
@@ -179,8 +179,8 @@ def flatten_gradients(tree: Any, params: Any, grads: Any) -> list[Any]:
 def check_array(what: str, name: str, array: Any) -> str:
     dtype = NAMES.get(jnp.dtype(array.dtype)) if hasattr(array, "dtype") and hasattr(array, "shape") else None
     if dtype not in FLOATS:
-        raise TypeError(f"{what} {name} is {describe(array)}; stepfuse takes arrays in float32, bfloat16 and float16: leave others out of "
-                        "the pytree")
+        raise TypeError(f"{what} {name} is {describe(array)}; stepfuse takes arrays in float32, bfloat16 and float16; leave other arrays "
+                        "out of the pytree")
     return dtype
 
 
@@ -199,9 +199,10 @@ def find_program(tx: Optimizer, tensors: Sequence[Tensor]) -> Program:
     grads = sorted({t.gradient for t in tensors})
     keeps = any(o == "master" or o.startswith(("master=", "weight-rounding=", "store=weight=")) for o in options)
     if model != "f32" and not keeps:
-        raise TypeError(f"parameter {tensors[0].name} is {model}: give master=True, which keeps f32 copies, or weight_rounding='stochastic'")
+        raise TypeError(f"parameter {tensors[0].name} is {model}; pass master=True, which keeps f32 copies, or weight_rounding='stochastic'")
     if keeps and model == "f32":
-        raise TypeError(f"parameter {tensors[0].name} is f32: leave out master, weight_rounding and the form of the weight in store")
+        raise TypeError(f"parameter {tensors[0].name} is f32; leave out master, weight_rounding and the entry 'weight' of store, which do not change a "
+                        "parameter's dtype, or convert the parameters first")
     if model != "f32":
         options.append(f"model={model}")
     if grads != ["f32"]:
@@ -209,7 +210,7 @@ def find_program(tx: Optimizer, tensors: Sequence[Tensor]) -> Program:
     program = make_program(tx.formula, tuple(options))
     for what, made_for, found in (("parameters", program.weight.dtype, [model]), ("gradients", program.gradient.dtype, grads)):
         if made_for and found != [made_for]:
-            raise TypeError(f"options: the step is made for {what} in {made_for}, and they are {' and '.join(found)}: leave the option out; "
+            raise TypeError(f"options: the step is made for {what} in {made_for}, but they are {' and '.join(found)}; leave out the option, because "
                             "dtypes follow from the arrays")
     return program
 
@@ -242,7 +243,7 @@ def make_settings(tx: Optimizer, plan: Plan, count: jax.Array | None, hyper: Map
             settings.dynamic.append(target)
             settings.traced.append(to_words(plan.program.arg_types[name], value))
         else:
-            raise TypeError(f"{tx.name}: {name} is {describe(value)}; it must be a number, an array of shape () or a schedule")
+            raise TypeError(f"{name}: expected a number, an array of shape () or a schedule; got {describe(value)}")
     return settings
 
 
@@ -307,7 +308,7 @@ def step(tx: Optimizer, params: Any, state: State, grads: Any, hyper: Mapping[st
 def state_specs(tx: Optimizer, params: Any) -> State:
     """The PartitionSpecs of a state for whole parameters, like what init() returns."""
     if tx.specs is None:
-        raise ValueError("specs: the optimizer was made without them; give specs=, a PartitionSpec for each parameter")
+        raise ValueError("specs: the optimizer was made without them; pass specs=, a PartitionSpec for each parameter")
     plan, _, _ = make_plan(tx._replace(specs=None), params)
     whole: Any = jax.sharding.PartitionSpec()
     specs = [jax.sharding.PartitionSpec(axis) if axis else whole for axis in flatten_specs(tx, plan.tree)]

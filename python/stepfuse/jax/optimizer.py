@@ -50,6 +50,11 @@ DEVICES = {"cpu": 0, "interpreter": 1}
 MOMENTS_MIN = 4096  # elements, as in the package for PyTorch
 
 
+def name_of(formula: str) -> str:
+    """Returns an optimizer's name, given that or the formula's text."""
+    return formula.split()[1] if "{" in formula else formula
+
+
 class LossScale(NamedTuple):
     """A dynamic loss scale: the loss is multiplied by `state.values["scale"]`, and the step divides the gradients by it."""
 
@@ -75,7 +80,7 @@ class Optimizer(NamedTuple):
 
     @property
     def name(self) -> str:
-        return self.formula.split()[1] if "{" in self.formula else self.formula
+        return name_of(self.formula)
 
     def init(self, params: Any) -> State:
         """The state before the first step."""
@@ -98,7 +103,7 @@ class Optimizer(NamedTuple):
 
         def update(grads: Any, state: State, params: Any = None) -> tuple[Any, State]:
             if params is None:
-                raise ValueError("params: an optimizer of stepfuse needs them; call update(grads, state, params)")
+                raise ValueError("params: an optimizer of stepfuse needs the parameters; call update(grads, state, params)")
             new, state = self.step(params, state, grads)
             return jax.tree.map(lambda a, b: a - b, new, params), state
 
@@ -143,13 +148,13 @@ def optimizer(formula: str, *, lr: Hyper | None = None, max_norm: Hyper | None =
     if device not in DEVICES:
         raise ValueError(f"device: expected one of {', '.join(DEVICES)}; got {device!r}")
     if hyper.get("formula"):
-        raise TypeError("formula: give it as the first argument")
+        raise TypeError("formula: pass it as the first argument")
     own = declared_options(formula)
     chosen = [f"profile={profile}", *options]
     with_options: list[str] = []
     for name in [n for n in hyper if isinstance(hyper[n], bool)]:
         if name not in FLAGS and name not in own:
-            raise TypeError(f"{name}: {formula.split()[0]} has no option of this name; it has {', '.join((*own, 'maximize'))}")
+            raise TypeError(f"{name_of(formula)} has no option '{name}'; it has {', '.join((*own, 'maximize'))}")
         if hyper.pop(name):
             (chosen if name in FLAGS else with_options).append(name)
     if hyper.get("momentum") and "momentum" in own:  # a number that is an option, too
@@ -167,8 +172,9 @@ def optimizer(formula: str, *, lr: Hyper | None = None, max_norm: Hyper | None =
     if weight_rounding is not None:
         chosen.append(f"weight-rounding={weight_rounding}")
     if store is not None:
-        if moments is not None or master or weight_rounding is not None:
-            raise TypeError("store: moments, master and weight_rounding say the same: leave them out")
+        given_too = [name for name, value in (("moments", moments), ("master", master), ("weight_rounding", weight_rounding)) if value not in (None, False)]
+        if given_too:
+            raise TypeError(f"store and {given_too[0]} were both given; leave out {given_too[0]}")
         chosen += [f"store={buffer}={form}" for buffer, form in store.items()]
     if skip_nonfinite:
         chosen.append("check")
@@ -183,7 +189,7 @@ def optimizer(formula: str, *, lr: Hyper | None = None, max_norm: Hyper | None =
     given = {"lr": lr, "max_norm": max_norm}
     hyper.update({name: value for name, value in given.items() if value is not None})
     if (groups is None) != (group_of is None):
-        raise TypeError("groups and group_of: give both or neither; group_of(path, parameter) returns a group's name or None")
+        raise TypeError("groups and group_of: pass both or neither; group_of(path, parameter) returns a group's name or None")
     return Optimizer(formula, tuple(chosen), hyper, {name: dict(values) for name, values in (groups or {}).items()}, group_of,
                      scaling.init_scale if scaling else 0.0, seed, DEVICES[device], threads, specs)
 

@@ -125,9 +125,17 @@ class Program(NamedTuple):
         return tuple(name for name, type in found if type[0] not in "<{"), whole
 
 
+def name_argument(message: str) -> str:
+    """Returns the library's message with its first option as the argument of that name: ".moments: …" or "--store: …" begin with it."""
+    return re.sub(r"^(?:--|\.)([a-z_-]+)", lambda found: found[1].replace("-", "_"), message)
+
+
 @functools.lru_cache(maxsize=256)
 def make_program(formula: str, options: tuple[str, ...]) -> Program:
-    made = _core.Program(formula, options)
+    try:
+        made = _core.Program(formula, options)
+    except _core.Error as error:
+        raise _core.Error(name_argument(str(error))) from None
     declared = made.buffers()
     buffers = {name: Buffer(name, dtype, block, least, below) for name, (_, dtype, block, _, least, below, *_) in declared.items()}
     missing = {"grad", "weight"} - set(buffers)

@@ -15,7 +15,7 @@ from .arguments import NORMS
 from .fused import Deferred, Fused
 from .private import OptState, can_defer_unscale
 from .scaler import on_device
-from .tensors import local
+from .tensors import local, type_name
 
 _torch_clip = torch.nn.utils.clip_grad_norm_
 _torch_clip_value = torch.nn.utils.clip_grad_value_
@@ -164,8 +164,7 @@ def clip_grad_norm_(parameters: Fused | Tensor | Iterable[Tensor], max_norm: flo
         optimizer: Fused | None = parameters
         parameters = (p for group in optimizer.param_groups for p in group["params"])
     else:
-        if not isinstance(parameters, list):
-            parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+        parameters = _to_list(parameters)
         optimizer = _owner(parameters)
     norm = NORMS.get(float(norm_type))
     can_defer = optimizer is not None and norm is not None and optimizer._norm is None and optimizer._scaler is None
@@ -192,7 +191,7 @@ def clip_grad_norm_(parameters: Fused | Tensor | Iterable[Tensor], max_norm: flo
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """torch.nn.utils.clip_grad_value_ on unscaled gradients, even if their unscaling was deferred."""
-    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    parameters = _to_list(parameters)
     optimizer = _owner(parameters)
     if optimizer is not None:
         _work_off(optimizer)
@@ -207,6 +206,15 @@ def patch_clipping(*optimizers: Fused) -> None:
     torch.nn.utils.clip_grad_norm_ = clip_grad_norm_
     torch.nn.utils.clip_grad_value_ = clip_grad_value_
     _clipped_later.update(optimizers)
+
+
+def _to_list(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    if isinstance(parameters, (list, Tensor)):
+        return parameters if isinstance(parameters, list) else [parameters]
+    if not isinstance(parameters, Iterable):
+        raise TypeError(f"parameters: expected a tensor, several tensors such as model.parameters(), or for clip_grad_norm_ an optimizer of stepfuse.torch; "
+                        f"got {type_name(parameters)}")
+    return list(parameters)
 
 
 def _has(optimizer: Fused, parameters: list[Tensor]) -> bool:

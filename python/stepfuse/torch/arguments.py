@@ -22,8 +22,13 @@ COPY_BLOCK = 32  # elements that share a scale in "blocks"
 SEEDS = 1 << 63
 
 
-def refuse(name: str, value: Any, rule: str) -> None:
-    raise ValueError(f"{name}={value!r}: {rule}")
+def refuse(name: str, value: Any, expected: str) -> None:
+    raise ValueError(f"{name}: expected {expected}; got {value!r}")
+
+
+def count_words(count: int, noun: str) -> str:
+    """Returns "1 number" or "3 numbers"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def as_number(value: Any) -> float:
@@ -33,19 +38,19 @@ def as_number(value: Any) -> float:
     return float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
 
 
-def check_number(name: str, value: Any, what: str, least: float = 0.0, most: float = math.inf) -> None:
-    if not least <= as_number(value) <= most:
-        refuse(name, value, f"{what} is a number from {least:g} {f'to {most:g}' if most < math.inf else 'on'}")
+def check_number(name: str, value: Any, most: float = math.inf) -> None:
+    if not 0 <= as_number(value) <= most:
+        refuse(name, value, f"a number >= 0{f' and <= {most:g}' if most < math.inf else ''}")
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
     if value is not None and value not in choices:
-        raise ValueError(f"{name} is one of {', '.join(choices)}, or None, not {value!r}")
+        refuse(name, value, f"one of {', '.join(choices)}, or None")
 
 
-def check_integer(name: str, value: Any, what: str, least: int, below: int) -> None:
+def check_integer(name: str, value: Any, least: int, below: int) -> None:
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not least <= value < below:
-        refuse(name, value, f"{what} is an integer {'that fits into 64 bits' if least < 0 else f'from {least} on' if below == SEEDS else f'from {least} to {below - 1}'}")
+        refuse(name, value, f"an integer {'of 64 bits' if least < 0 else f'>= {least}' if below == SEEDS else f'from {least} to {below - 1}'}")
 
 
 def choice_for_any_shape(way: str) -> str | None:
@@ -53,18 +58,14 @@ def choice_for_any_shape(way: str) -> str | None:
     return None if COPY_SCALES[way] == "fours" else "current"
 
 
-def check_max_norm(name: str, value: Any) -> None:
-    check_number(name, value, "the norm that gradients are clipped to")
-
-
-def check_flag(name: str, value: Any, what: str) -> None:
+def check_flag(name: str, value: Any, expected: str = "True or False") -> None:
     if not isinstance(value, bool):
-        refuse(name, value, what)
+        refuse(name, value, expected)
 
 
-def check_above_zero(name: str, value: Any, what: str) -> None:
+def check_above_zero(name: str, value: Any, expected: str = "a number > 0") -> None:
     if not as_number(value) > 0:
-        refuse(name, value, what)
+        refuse(name, value, expected)
 
 
 def is_number(value: Any) -> bool:
@@ -75,12 +76,12 @@ def check_kind(name: str, value: Any, default: Any) -> None:
     """Checks that a value is a number, or several numbers if the default has several."""
     if isinstance(default, tuple) and any(map(is_number, default)):
         if not isinstance(value, (tuple, list, Tensor)) or len(value) != len(default):
-            refuse(name, value, f"it must be a sequence of {len(default)} numbers")
+            refuse(name, value, f"a sequence of {count_words(len(default), 'number')}")
         for i, (item, its_default) in enumerate(zip(value, default)):
             if item is not None or its_default is not None:
                 check_kind(f"{name}[{i}]", item, 0.0)
     elif is_number(default) and not isinstance(default, bool) and not is_number(value):
-        refuse(name, value, "it must be a number")
+        refuse(name, value, "a number")
 
 
 def check_args(made: Any, group: dict[str, Any], source: Callable[[str], tuple[str, int]]) -> None:
@@ -90,12 +91,13 @@ def check_args(made: Any, group: dict[str, Any], source: Callable[[str], tuple[s
         if key in group:
             value = group[key] if place < 0 else group[key][place]
             if value is not None and (rule := made.rule_for(index, float(value))) is not None:
-                refuse(key if place < 0 else f"{key}[{place}]", value, f"it must be {rule}")
+                refuse(key if place < 0 else f"{key}[{place}]", value, rule)
 
 
 def check_factors(key: str, factors: Any, count: int) -> None:
     """Checks that each parameter of a group has a factor for a hyperparameter."""
     if not isinstance(factors, (tuple, list)) or len(factors) != count:
-        refuse(key, factors, f"it must be a sequence of {count} numbers, one per parameter of the group; set_scale() and move() keep it so")
+        raise ValueError(f"{key}: expected a sequence of {count_words(count, 'number')}, one per parameter of the group; got {factors!r}; "
+                         "set_scale() and move() keep this order")
     for i, factor in enumerate(factors):
-        check_number(f"{key}[{i}]", factor, "a factor")
+        check_number(f"{key}[{i}]", factor)

@@ -144,8 +144,8 @@ class Binding:
         self.ranks = self.optimizer._find_ranks() if self.mode.reads_ahead else None
         if len(made) > 1 and self.optimizer._couples:
             kinds = sorted(f"{' '.join(part.kind)} on {part.device}" for part in made)
-            raise _core.Error(f"the formula of {type(self.optimizer).__name__} has one value for several parameters, which "
-                              f"must then be of one dtype and kind of group; here are {'; '.join(kinds)}")
+            raise _core.Error(f"the formula of {type(self.optimizer).__name__} has one value for several parameters, which then need the same dtype, "
+                              f"device and options; here they have: {'; '.join(kinds)}. Make an optimizer for each")
         shared = len(made) > 1 or self.ranks is not None
         for part in made:  # the last part adapts the scale, after the others have read it
             part.options = (*part.kind, *self.mode.options(shared, part is made[-1], not all(part.counted)))
@@ -485,7 +485,7 @@ class Binding:
         elif have.numel() == weight.numel():
             made.copy_(have.reshape(weight.shape))
         else:
-            raise ValueError(f"state '{name}' of {label} has shape {tuple(have.shape)}, the parameter {tuple(weight.shape)}")
+            raise ValueError(f"state '{name}' of {label} has shape {tuple(have.shape)}, but the parameter has {tuple(weight.shape)}")
         state[name] = like_parameter(p, made)
         return made
 

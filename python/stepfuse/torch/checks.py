@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .. import _core
 from . import orders
-from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, ROW_BLOCKS, check_choice, choice_for_any_shape
+from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, ROW_BLOCKS, check_choice, choice_for_any_shape, count_words
 from .groups import names_of
 from .programs import program
 from .tensors import (
@@ -37,18 +37,17 @@ LAYER_SUMS = r"layer_\w+_sum"  # these are reported, and layers.py adds them up 
 def check_parameter(who: str, p: Tensor, name: str) -> None:
     if is_distributed(p):
         if any(placement.is_partial() for placement in p.placements):
-            raise TypeError(f"{who} takes DTensors that are sharded or replicated; {name} is placed as {p.placements}")
+            raise TypeError(f"{who} takes DTensors that are sharded or replicated; {name} has placements {p.placements}")
         p = local(p)
     if type(p) not in PLAIN:
         raise TypeError(f"{who} takes plain tensors, DTensors and torch.nn.Parameter; {name} is a {type_name(p)}")
     if p.layout != torch.strided:
         raise TypeError(f"{who} does not take sparse parameters; {name} is one")
     if p.dtype not in DTYPES:
-        raise TypeError(f"{who} takes parameters in {TAKEN}; {name} is {p.dtype}: give it "
-                        f"to an optimizer of its own, of torch.optim, or make it float32")
+        raise TypeError(f"{who} takes parameters in {TAKEN}; {name} is {p.dtype}; convert it to float32, or give it to a separate optimizer "
+                        "of torch.optim")
     if (gradient := gradient_dtype(p)) not in DTYPES:
-        raise TypeError(f"{who} takes gradients in {TAKEN}; that of {name} is {gradient}: "
-                        "cast it, or set grad_dtype")
+        raise TypeError(f"{who} takes gradients in {TAKEN}; the gradient of {name} is {gradient}; cast it, or set the parameter's grad_dtype")
     if p.device.type not in ("cpu", "cuda"):
         raise TypeError(f"{who} takes parameters on the CPU and on CUDA devices; {name} is on {p.device}")
     if overlaps_itself(p):
@@ -58,8 +57,8 @@ def check_parameter(who: str, p: Tensor, name: str) -> None:
 
 def check_memory(who: str, t: Tensor, name: str) -> None:
     if not has_memory(t):
-        raise RuntimeError(f"{who}: {name} has {t.numel()} elements, and a storage of only {t.untyped_storage().nbytes()} bytes: give it its "
-                           "memory back (untyped_storage().resize_()) before the step")
+        raise RuntimeError(f"{who}: {name} has {count_words(t.numel(), 'element')}, but a storage of only "
+                           f"{count_words(t.untyped_storage().nbytes(), 'byte')}; restore its memory (untyped_storage().resize_()) before the step")
 
 
 def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...], elements: int, block: int) -> None:
@@ -69,11 +68,11 @@ def check_moments(who: str, p: Tensor, name: str, kind: tuple[str, ...], element
     if not kept or exempt or not is_distributed(p):
         return
     if not local(p).is_contiguous():
-        raise TypeError(f"{who}: {kept[0]} counts blocks along rows, and the shard of {name} does not lie by rows (strides "
-                        f"{local(p).stride()}): make it contiguous, or give it a group of its own with moments='bf16'")
+        raise TypeError(f"{who}: {kept[0]} counts blocks along rows, but the shard of {name} is not stored row by row (strides "
+                        f"{local(p).stride()}); make it contiguous, or give it its own group with moments='bf16'")
     if not rows_are_blocks(p, block) or cuts_within_blocks(p, block):
-        raise TypeError(f"{who}: {kept[0]} has blocks of {block} elements along rows, and {name}, of shape {tuple(p.shape)}, is placed as "
-                        f"{p.placements}, which cuts them: give it a group of its own with moments='bf16'")
+        raise TypeError(f"{who}: {kept[0]} has blocks of {block} elements along rows, and {name}, of shape {tuple(p.shape)}, has placements "
+                        f"{p.placements}, which cut them; give it its own group with moments='bf16'")
 
 
 def check_copies(who: str, groups: list[dict[str, Any]]) -> None:
@@ -84,13 +83,13 @@ def check_copies(who: str, groups: list[dict[str, Any]]) -> None:
     for index, group in scaled:
         check_choice("copy_scale", group["copy_scale"], COPY_SCALES)
         if group.get("weight_rounding") or group.get("master") not in (None, "f32"):
-            raise ValueError("copy_scale= needs f32 masters: leave out weight_rounding= and master=")
+            raise ValueError("copy_scale= needs f32 masters; leave out weight_rounding= and master=")
         for p, name in zip(group["params"], names_of(group, index)):
             check_copy(who, p, name, group)
     eights = [group for _, group in scaled if COPY_SCALES[group["copy_scale"]] != "fours"]
     if eights and not any(p.dtype.itemsize == 1 for group in eights for p in group["params"]):
-        raise ValueError(f"{who}: copy_scale= needs 8-bit parameters, and there is none: make those that should have f32 masters "
-                         "torch.float8_e4m3fn or torch.float8_e5m2, or leave it out")
+        raise ValueError(f"{who}: copy_scale= needs 8-bit parameters, and there are none; convert those that should have f32 masters to "
+                         "torch.float8_e4m3fn or torch.float8_e5m2, or leave out copy_scale=")
 
 
 def check_copy(who: str, p: Tensor, name: str, group: dict[str, Any]) -> None:
@@ -102,15 +101,15 @@ def check_copy(who: str, p: Tensor, name: str, group: dict[str, Any]) -> None:
     if p.ndim < 2 if in_fours else p.dtype == torch.float32:  # stepped without a copy; an f32 parameter is its own master
         return
     if in_fours and (p.dtype != torch.float32 or not p.is_contiguous()):
-        raise TypeError(f"{who}: copy_scale={way!r} has copies of f32 matrices without gaps, and {name} is {p.dtype} with strides {p.stride()}: "
-                        "give it a group of its own with copy_scale=None, or convert it")
+        raise TypeError(f"{who}: copy_scale={way!r} copies f32 matrices without gaps, but {name} is {p.dtype} with strides {p.stride()}; "
+                        "give it its own group with copy_scale=None, or convert it")
     if not in_fours and p.dtype.itemsize != 1:
-        raise TypeError(f"{who}: copy_scale= needs 8-bit parameters, and {name} is {p.dtype}: give it a group of its own with "
-                        "copy_scale=None, or make it torch.float8_e4m3fn or torch.float8_e5m2")
+        raise TypeError(f"{who}: copy_scale= needs 8-bit parameters, but {name} is {p.dtype}; give it its own group with "
+                        "copy_scale=None, or convert it to torch.float8_e4m3fn or torch.float8_e5m2")
     kept = {choice.rpartition("=")[2] for choice in re.split("[|,]", str(group.get("moments") or ""))} - {"", *DTYPES.values()}
     if kept and way in IN_SQUARES:
-        raise ValueError(f"{who}: copy_scale={way!r} counts blocks from rows, moments={group['moments']!r} from the first element: give "
-                         f"{name} a group of its own with moments='bf16', or with copy_scale={choice_for_any_shape(way)!r}")
+        raise ValueError(f"{who}: copy_scale={way!r} counts blocks from the start of each row, but moments={group['moments']!r} from the first "
+                         f"element; give {name} its own group with moments='bf16' or copy_scale={choice_for_any_shape(way)!r}")
     if way in ROW_BLOCKS:
         check_rows(who, p, name, way)
     elif is_distributed(p):
@@ -120,39 +119,39 @@ def check_copy(who: str, p: Tensor, name: str, group: dict[str, Any]) -> None:
 def check_rows(who: str, p: Tensor, name: str, way: str) -> None:
     """Refuses rows, the last dimension in memory, that have less than whole blocks."""
     if is_distributed(p) and (cuts_of(p) and cut_dimension(p) is None or not local(p).is_contiguous()):
-        raise TypeError(f"{who}: copy_scale={way!r} takes DTensors that one mesh dimension cuts between rows; {name}, of shape {tuple(p.shape)}, is "
-                        f"placed as {p.placements}: redistribute it, or use copy_scale=None")
+        raise TypeError(f"{who}: copy_scale={way!r} takes DTensors that one mesh dimension cuts between rows; {name}, of shape {tuple(p.shape)}, has "
+                        f"placements {p.placements}; redistribute it, or use copy_scale=None")
     if is_distributed(p) and COPY_SCALES[way] == "fours" and not cuts_between_squares(p, ROW_BLOCKS[way]):
         ranks, step = p.device_mesh.size(cut_dimension(p)), ROW_BLOCKS[way] // math.gcd(ROW_BLOCKS[way], p.shape[1:-1].numel())
         unit = step * ranks
         raise ValueError(f"{who}: copy_scale={way!r} needs a multiple of {step} rows on each rank, and {name}, of shape {tuple(p.shape)}, is cut over "
-                         f"{ranks} ranks: give it {-(-p.shape[0] // unit) * unit} rows, or any multiple of {unit}, or a group of its own with "
+                         f"{ranks} ranks; give it {-(-p.shape[0] // unit) * unit} rows, or any multiple of {unit}, or its own group with "
                          "copy_scale=None")
     row = matrix_shape(p)[1]
     if p.ndim > 1 and p.numel() > row and row % ROW_BLOCKS[way]:
         raise ValueError(f"{who}: copy_scale={way!r} has a scale per {ROW_BLOCKS[way]} elements of a row, and {name}, of shape {tuple(p.shape)}, has "
-                         f"rows of {row}: give it a group of its own with copy_scale={choice_for_any_shape(way)!r}")
+                         f"rows of {row}; give it its own group with copy_scale={choice_for_any_shape(way)!r}")
 
 
 def check_shards(who: str, p: Tensor, name: str, way: str) -> None:
     """Refuses a mesh that cuts a scaled copy within rows, unless it cuts between blocks with their own scales."""
     in_blocks = COPY_SCALES[way] == "blocks" and rows_are_blocks(p, COPY_BLOCK)
     if not local(p).is_contiguous():
-        raise TypeError(f"{who}: copy_scale={way!r} takes shards that lie by rows; that of {name} has strides {local(p).stride()}: make it "
-                        "contiguous, or use copy_scale=None")
+        raise TypeError(f"{who}: copy_scale={way!r} takes shards that are stored row by row; the shard of {name} has strides {local(p).stride()}; "
+                        "make it contiguous, or use copy_scale=None")
     if cuts_within_blocks(p, COPY_BLOCK) if in_blocks else cuts_of(p) and cut_dimension(p) is None:
-        raise TypeError(f"{who}: copy_scale={way!r} takes DTensors that one mesh dimension cuts between rows; {name}, of shape {tuple(p.shape)}, is "
-                        f"placed as {p.placements}: redistribute it, or use copy_scale=None")
+        raise TypeError(f"{who}: copy_scale={way!r} takes DTensors that one mesh dimension cuts between rows; {name}, of shape {tuple(p.shape)}, has "
+                        f"placements {p.placements}; redistribute it, or use copy_scale=None")
 
 
 def check_together(parts: list[Part], mode: Mode) -> None:
     devices = sorted({str(part.device) for part in parts})
     if len(devices) > 1:
-        raise _core.Error("clip and loss scale are part of the step only for parameters of one device; here are "
-                          f"{', '.join(devices)}. Use torch's GradScaler and torch.nn.utils.clip_grad_norm_ around this "
+        raise _core.Error("clipping and loss scale are part of the step only if all parameters are on one device; these are on "
+                          f"{' and '.join(devices)}. Use torch's GradScaler and torch.nn.utils.clip_grad_norm_ around this "
                           "optimizer instead")
     if mode.norm is not None and any("clip=agc" in part.kind for part in parts):
-        raise ValueError("gradients are clipped by clip_factor= already: leave out clip_grad_norm_")
+        raise ValueError("clip_factor= clips the gradients already; leave out clip_grad_norm_")
     if mode.deferred and mode.scaler is not None and any("grad=f16" in part.kind for part in parts):
         raise ValueError("Attempting to unscale FP16 gradients.")  # torch's words
 
@@ -185,22 +184,22 @@ def check_whole(optimizer: Owner, part: Part, step: str, exchanged: tuple[str, .
     if "row" in in_rows and any(of == "<f32/row>" for _, of in found):
         for p, name, position, is_gathered in zip(part.params, part.names, part.positions, part.gathered):
             if not is_gathered and not has_whole_rows(p, position):
-                raise _core.Error(f"{type(optimizer).__name__}: rows of {name} are in parts on several ranks, and the step reduces over rows: give "
-                                  "it a group of its own (with clip_factor=None), or take DDP")
+                raise _core.Error(f"{type(optimizer).__name__}: rows of {name} are divided between ranks, and the step reduces over rows; give "
+                                  "it its own group (with clip_factor=None), or use DDP")
     for p, name in zip(part.locals if "/row>" in step else (), part.names):
         if not lies_by_rows(p):
-            raise _core.Error(f"{type(optimizer).__name__}: {name} lies in memory by columns (strides {p.stride()}), and the step has values of rows: "
-                              "make it contiguous(), or give it a group of its own (with clip_factor=None)")
+            raise _core.Error(f"{type(optimizer).__name__}: {name} is stored column by column (strides {p.stride()}), and the step has values of rows; "
+                              "make it contiguous(), or give it its own group (with clip_factor=None)")
     own = [name for name, of in own_reductions(step, exchanged) if not re.fullmatch(rf"<\w+/({in_rows})>", of)]
     if not own:
         return
     who = f"clip='adagc' of {type(optimizer).__name__} takes a norm" if own == ["own_sum"] else f"the formula of {type(optimizer).__name__} reduces '{own[0]}'"
     for p, name, is_gathered in zip(part.params, part.names, part.gathered):
         if not is_gathered and optimizer._is_shard(p):
-            raise _core.Error(f"{who} over a whole parameter, and this rank has only a part of it ({name}): use an "
+            raise _core.Error(f"{who} over a whole parameter, and this rank has only a part of it ({name}); use an "
                               "elementwise formula, or DDP")
     if on_ranks and optimizer._couples:
-        raise _core.Error(f"{who} over all parameters, and other ranks have some of them: use a formula without that, or DDP")
+        raise _core.Error(f"{who} over all parameters, and other ranks have some of them; use a formula without that, or DDP")
 
 
 def check_disjoint(who: str, parts: list[Part]) -> None:

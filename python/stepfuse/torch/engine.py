@@ -102,8 +102,8 @@ class Engine(Binding):
     def scan(self, mode: Mode, kept: dict[int, Tensor], touch: Callable[[list[Tensor]], None] | None = None) -> None:
         """Finds the gradients, and binds again if anything else has changed. `touch` is called with the tensors that will be stepped."""
         if self.pid != os.getpid():
-            raise _core.Error("this optimizer has made steps before the process was forked, and its threads stayed "
-                              "behind: make a new one in the child, or start the child with 'spawn'")
+            raise _core.Error("this optimizer made steps before the process was forked, and its threads are still in the parent process; "
+                              "make a new optimizer in the child, or start the child with 'spawn'")
         groups = self.optimizer.param_groups
         unusual = None
         if self.bound and self.mode == mode:
@@ -116,7 +116,7 @@ class Engine(Binding):
             kept = {}
             unusual = self.walk.scan(groups, self.optimizer.state, self.choices, touch)
             if unusual is None:
-                raise _core.Error("the parameters changed while they were bound: another thread steps, too?")
+                raise _core.Error("the parameters changed while they were bound; does a different thread step them, too?")
         if self.walk.was_written():
             self.take_all_writes([self.order[i][0] for i in self.walk.written()])
             self.walk.settle()
@@ -147,11 +147,11 @@ class Engine(Binding):
     def check_capture(self, is_bound: bool) -> None:
         who = type(self.optimizer).__name__
         if not any(group.get("capturable") for group in self.optimizer.param_groups):
-            raise RuntimeError(f"{who}: a captured step needs capturable=True from the constructor on")
+            raise RuntimeError(f"{who}: a captured step needs capturable=True; pass it to the constructor")
         if not is_bound:
             raise RuntimeError(f"{who}: make a step like this one before the capture, and change no parameter, state or option in between")
         if self.ranks is not None or self.gathered.wholes or self.packed_shards:
-            raise RuntimeError(f"{who}: a step that exchanges numbers with other ranks cannot be captured: step outside of the graph")
+            raise RuntimeError(f"{who}: a step that exchanges numbers with other ranks cannot be captured; step outside of the graph")
 
     def find_gradients(self) -> dict[int, int | None]:
         """Returns the addresses of the gradients that the steps read in place; None stands for no gradient."""
@@ -161,15 +161,15 @@ class Engine(Binding):
         """Copies the groups' current numbers to where the captured step reads them, and checks its gradients."""
         who = type(self.optimizer).__name__
         if not self.captured:
-            raise RuntimeError(f"{who}: there is no captured step: call step() within torch.cuda.graph() first")
+            raise RuntimeError(f"{who}: there is no captured step; call step() within torch.cuda.graph() first")
         now = self.find_gradients()
         for i, (_, name, *_) in enumerate(self.order):
             if i in self.captured and now.get(i) != self.captured[i]:
                 what = "is missing" if now.get(i) is None else "is new" if self.captured[i] is None else "has moved"
-                raise RuntimeError(f"{who}: the gradient of {name} {what}, and the graph reads what it was captured with: keep gradients in "
+                raise RuntimeError(f"{who}: the gradient of {name} {what}, and the graph reads what it was captured with; keep gradients in "
                                    "place (zero_grad(set_to_none=False), or backward() in the same graph), or capture again")
         if self.walk.scan(self.optimizer.param_groups, self.optimizer.state, self.choices, None) is None:
-            raise RuntimeError(f"{who}: parameters, state or options are not those of the captured step: capture again")
+            raise RuntimeError(f"{who}: parameters, state or options differ from those of the captured step; capture again")
         self.push_args(values)
 
     def agree(self) -> None:
@@ -266,11 +266,11 @@ class Engine(Binding):
         who = type(self.optimizer).__name__
         if is_distributed(p) and is_distributed(grad):
             if grad.placements != p.placements:
-                raise RuntimeError(f"{who}: {name} is placed as {p.placements}, its gradient as {grad.placements}; "
-                                   "redistribute() it before the step")
+                raise RuntimeError(f"{who}: {name} has placements {p.placements}, but its gradient has {grad.placements}; "
+                                   "redistribute() the gradient before the step")
             grad = local(grad)
             if grad.dtype != dtype:
-                raise TypeError(f"{who}: the gradient of {name} is {dtype} and its local tensor {grad.dtype}: make a new DTensor of it")
+                raise TypeError(f"{who}: the gradient of {name} is {dtype}, but its local tensor is {grad.dtype}; make a new DTensor of it")
             self.check_gradient(grad, local(p) if id(p) in self.gathered.by_id else like, name)
             if id(p) in self.gathered.by_id:
                 return grad  # gather() copies it
@@ -280,7 +280,7 @@ class Engine(Binding):
         if type(grad) not in (Tensor, torch.nn.Parameter):
             raise TypeError(f"{who} takes plain tensors; the gradient of {name} is a {type_name(grad)}")
         if grad.layout != torch.strided:
-            raise RuntimeError(f"{who} does not support sparse gradients: that of {name} is one; use torch.optim.SparseAdam "
+            raise RuntimeError(f"{who} does not support sparse gradients; the gradient of {name} is sparse; use torch.optim.SparseAdam "
                                "for it, or sparse=False in its embedding")
         self.check_gradient(grad, like, name)
         if copy is None:
@@ -292,10 +292,10 @@ class Engine(Binding):
     def check_gradient(self, grad: Tensor, like: Tensor, name: str) -> None:
         who = type(self.optimizer).__name__
         if grad.shape != like.shape:
-            raise RuntimeError(f"{who}: the gradient of {name} has shape {tuple(grad.shape)}, the parameter {tuple(like.shape)}: they must "
-                               "have the same; was one of them given other memory through `.data`?")
+            raise RuntimeError(f"{who}: the gradient of {name} has shape {tuple(grad.shape)}, but the parameter has {tuple(like.shape)}; was one of them "
+                               "given different memory through `.data`? Call backward() again")
         if grad.device != like.device:
-            raise RuntimeError(f"{who}: the gradient of {name} is on {grad.device}, the parameter on {like.device}: move one of them")
+            raise RuntimeError(f"{who}: the gradient of {name} is on {grad.device}, but the parameter is on {like.device}; move one of them")
         check_memory(who, grad, f"the gradient of {name}")
 
     def stats(self, wait: bool) -> dict[str, Any] | None:

@@ -34,7 +34,7 @@ class Shared(NamedTuple):
 
 def share(p: Tensor, counted: bool, position: Position, by_rows: bool) -> Shared:
     if not is_distributed(p):
-        raise TypeError("exact=True is for DTensors, and not for parameters that share_norm() adds up: leave out one of them")
+        raise TypeError("exact=True is for DTensors, and not for parameters that share_norm() adds up; leave out one of them")
     mesh = p.device_mesh
     row = position.columns if by_rows else 0
     count = pieces(p.numel(), row)
@@ -73,11 +73,11 @@ class ExactNorm:
             return
         kinds = {type(placement).__name__ for placement in p.placements}
         if not kinds <= {"Shard", "Replicate"} or any(placement.is_shard() and not placement.is_shard(0) for placement in p.placements):
-            raise TypeError(f"{who}: exact=True takes DTensors that are cut along their first dimension, as FSDP2 does; {name} is placed as "
-                            f"{p.placements}: leave out exact=True")
+            raise TypeError(f"{who}: exact=True takes DTensors that are cut along their first dimension, as FSDP2 cuts them; {name} has placements "
+                            f"{p.placements}; leave out exact=True")
         if not local(p).is_contiguous():
-            raise TypeError(f"{who}: exact=True takes shards that lie by rows; that of {name} has strides {local(p).stride()}: make it "
-                            "contiguous, or leave out exact=True")
+            raise TypeError(f"{who}: exact=True takes shards that are stored row by row; the shard of {name} has strides {local(p).stride()}; "
+                            "make it contiguous, or leave out exact=True")
 
     def exchange(self, engine: Binding) -> list[dict[str, Tensor]]:
         """Returns, for each part, its sums over all ranks."""

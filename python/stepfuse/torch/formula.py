@@ -5,6 +5,7 @@ docs/your_optimizer.md describes the language. built_in.py makes such classes fr
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import re
@@ -15,6 +16,7 @@ import torch
 
 from .. import _core
 from . import stored
+from .arguments import check_kind
 from .binding import PER_STEP, PER_TENSOR, other_states
 from .programs import program
 from .fused import FLAGS, Fused
@@ -139,15 +141,17 @@ class Formula(Fused):
         if formula is not None:
             self.formula = formula
         if not self.formula:
-            raise TypeError(f"{type(self).__name__} needs a formula: pass formula=…, or set it in a subclass")
+            raise TypeError(f"{type(self).__name__} needs a formula; pass formula=…, or set it in a subclass")
         if lr is not None:
             hyper["lr"] = lr
         defaults = declared(self.formula).defaults(self._following)
         for name, value in hyper.items():
             if name not in defaults:
-                raise TypeError(f"{type(self).__name__} has no '{name}'; it takes {', '.join(defaults)}")
-            if name == "betas" and len(value) != len(defaults[name]):
-                raise ValueError(f"{type(self).__name__} has {len(defaults[name])} betas, not {len(value)}")
+                near = difflib.get_close_matches(name, (*defaults, *OPTIONS), 1)
+                own = f"formula's own arguments are {', '.join(defaults)}"
+                raise TypeError(f"{type(self).__name__} has no argument '{name}'; {f'did you mean {near[0]!r}? The' if near else 'the'} {own}")
+            if name == "betas":
+                check_kind(name, value, defaults[name])
         super().__init__(params, {**defaults, **hyper, "maximize": maximize}, **options)
 
     @property
@@ -212,7 +216,7 @@ class ScheduleFree(Formula):
 
     def step(self, closure: Any = None, **keywords: Any) -> Any:
         if self._evaluates:
-            raise RuntimeError(f"{type(self).__name__}: call train() before step(); the parameters are those of eval()")
+            raise RuntimeError(f"{type(self).__name__}: step() was called after eval(); call train() before it")
         return super().step(closure, **keywords)
 
     @torch.no_grad()

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .. import _core
 from . import flashoptim, layers, packed, private, state_dicts, stored, torchao
-from .arguments import NORMS, check_args, check_factors, check_kind, refuse
+from .arguments import NORMS, check_args, check_factors, check_kind
 from .binding import PLAIN
 from .checks import PLAIN as PLAIN_TENSORS, check_copies
 from .eager import Optimizer
@@ -23,7 +23,7 @@ from .engine import Engine
 from .exact import ExactNorm
 from .groups import SCALES, move, set_scales
 from .options import (
-    GROUP_OPTIONS, KEPT, OPTIONS, check_group, check_weight_type, drop_rounding, expand, group_defaults, mode_of, recipe_options, step_args, take_options,
+    GROUP_OPTIONS, KEPT, OPTIONS, check_group, check_weight_types, drop_rounding, expand, group_defaults, mode_of, recipe_options, step_args, take_options,
     take_store,
 )
 from .programs import program
@@ -112,10 +112,12 @@ class Fused(Weights, Optimizer):
         self.defaults.update(group_defaults(options))
         if self._draws:
             self.defaults.update(seed=int(options["seed"]))
+        check_weight_types(self.param_groups, weight_type)
         self._complete_groups()
         check_copies(type(self).__name__, self.param_groups)
         for group in self.param_groups:
-            check_weight_type({"weight_type": weight_type, **group})
+            if options["store"] and group.get("moments") == options["moments"]:
+                self._check_moments(group, options["store"])
             self._check_group(group)
         self._own_mode = mode_of(options)
         self._step_args = step_args(options, self._own_mode)
@@ -135,10 +137,11 @@ class Fused(Weights, Optimizer):
         """Refuses a group that no step can take. The walk checks numbers again whenever they change."""
         check_group(group)
         if group.get("differentiable"):
-            refuse("differentiable", group["differentiable"], f"{type(self).__name__} does not support it; leave it out")
+            raise ValueError(f"differentiable={group['differentiable']!r}: {type(self).__name__} does not support it; leave it out")
         for name, value in group.items() if group.get("capturable") else ():
             if isinstance(value, Tensor) and value.is_cuda:
-                refuse(name, value, "reading it would stop the capture: make it a number or a CPU tensor; prepare_replay() takes it to the device")
+                raise ValueError(f"{name}: expected a number or a CPU tensor with capturable=True; got {value!r}, which a capture cannot read; "
+                                 "prepare_replay() copies the number to the device")
         for key, default in self.defaults.items():
             if key in group and key not in OPTIONS:  # the others are checked above
                 check_kind(key, group[key], default)
@@ -152,23 +155,31 @@ class Fused(Weights, Optimizer):
             program(weights._recipe, (*weights._options(group), *recipe_options(group)))
         except _core.Error as error:  # a formula that does not say what its update is
             raise ValueError(str(error).removeprefix(".")) from None
-        try:
-            if group.get("moments") is not None:  # the library knows the names of formats
-                program(self._recipe, (*self._options(group), f"moments={group['moments']}"))
-        except _core.Error as error:
-            refuse("moments", group["moments"], str(error))
+        if group.get("moments") is not None:
+            self._check_moments(group)
         if group.get("master") is not None:
             program(weights._recipe, (*weights._options(group), "model=bf16", f"master={group['master']}"))
 
+    def _check_moments(self, group: dict[str, Any], store: dict[str, str] | None = None) -> None:
+        """Refuses moments that the optimizer does not have, and unknown formats, in the words of `store` if that said them."""
+        entries = [f"store={key}={form}" for key, form in (store or {}).items() if key != "weight"]
+        try:  # the library knows the names
+            program(self._recipe, (*self._options(group), *(entries if store else [f"moments={group['moments']}"])))
+        except _core.Error as error:
+            rule = str(error).removeprefix(".")
+            named = rule.startswith(("moments: ", "store: "))
+            raise ValueError(rule if named else f"store={store!r}: {rule}" if store else f"moments={group['moments']!r}: {rule}") from None
+
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        take_store(param_group)
-        weight_type = param_group.pop("weight_type", None)
+        store = take_store(param_group)
         check_group(param_group)
         super().add_param_group(param_group)
-        check_weight_type({"weight_type": weight_type, **param_group})
-        if not self._is_set_up:  # torch's constructor adds groups before their defaults are complete
-            return
         try:
+            if store:
+                self._check_moments(param_group, store)
+            if not self._is_set_up:  # torch's constructor adds groups before their defaults are complete
+                return
+            check_weight_types(self.param_groups[-1:])
             self._complete_groups()
             check_copies(type(self).__name__, self.param_groups)
             self._check_group(self.param_groups[-1])
@@ -226,8 +237,8 @@ class Fused(Weights, Optimizer):
             else:
                 meshes = list(dict.fromkeys(p.device_mesh for p in spread))
                 if len(spread) < len(params) or len({tuple(sorted(mesh.mesh.flatten().tolist())) for mesh in meshes}) > 1:
-                    raise ValueError(f"{type(self).__name__}: the parameters are not all DTensors of meshes with the same ranks: call "
-                                     "share_norm() with all ranks that norm and verdict are over, and which parameters count")
+                    raise ValueError(f"{type(self).__name__}: the parameters are not all DTensors of meshes with the same ranks; call share_norm() with "
+                                     "the group of all ranks that share norm and verdict, and say which parameters this rank counts")
                 groups = [meshes[0].get_group(d) for d in range(meshes[0].ndim)]
             if all(group.size() == 1 for group in groups):  # a step with one launch, as without a mesh
                 return None
@@ -264,7 +275,7 @@ class Fused(Weights, Optimizer):
 
     @max_norm.setter
     def max_norm(self, value: float) -> None:
-        self._set_step_arg("max_norm", value, "clips")
+        self._set_step_arg("max_norm", value)
 
     @property
     def skip_norm(self) -> float | None:
@@ -273,11 +284,11 @@ class Fused(Weights, Optimizer):
 
     @skip_norm.setter
     def skip_norm(self, value: float) -> None:
-        self._set_step_arg("skip_norm", value, "skips large norms")
+        self._set_step_arg("skip_norm", value)
 
-    def _set_step_arg(self, name: str, value: float, does: str) -> None:
-        if name not in self._step_args or value is None:
-            raise ValueError(f"whether a step {does} is decided by its constructor's {name}")
+    def _set_step_arg(self, name: str, value: float) -> None:
+        if name not in self._step_args:
+            raise ValueError(f"{name}: this optimizer was made without it; pass {name}= to the constructor")
         OPTIONS[name].check(name, value)
         self._step_args = {**self._step_args, name: float(value)}
 
@@ -297,7 +308,7 @@ class Fused(Weights, Optimizer):
     def scale(self, loss: Tensor) -> Tensor:
         """The loss times the scaler's scale, to call backward() on."""
         if self._scaler is None:
-            raise RuntimeError(f"{type(self).__name__} was made without a loss scaler: pass scaler=LossScaler()")
+            raise RuntimeError(f"{type(self).__name__} was made without a loss scaler; pass scaler=LossScaler() to the constructor")
         return self._scaler.scale(loss)
 
     @staticmethod
@@ -320,15 +331,16 @@ class Fused(Weights, Optimizer):
         `norm` is the gradients' norm before clipping (of unscaled gradients), for external_norm=True.
         """
         if self._shows_averages:
-            raise RuntimeError("the parameters are their averages: step() outside of averaged()")
+            raise RuntimeError("step() was called inside averaged(); leave the `with` block first")
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         if (norm is not None) != self._own_mode.external_norm:
-            raise ValueError("step(norm=…) goes with external_norm=True, and the other way round")
+            raise ValueError("step(norm=…) needs external_norm=True; pass it to the constructor" if norm is not None else
+                             "external_norm=True needs the norm; call step(norm=…)")
         if self._scaler is not None and hasattr(self, "grad_scale"):
-            raise RuntimeError(f"{type(self).__name__} was given a LossScaler and is stepped by a GradScaler: leave out "
+            raise RuntimeError(f"{type(self).__name__} was given a LossScaler and is stepped by a GradScaler; leave out "
                                "one of them (scaler=…, or scaler.step)")
         deferred = self._deferred
         self._found = None
@@ -457,8 +469,8 @@ class Fused(Weights, Optimizer):
         They are `grad_norm`, `weight_norm`, `update_norm` and `update_ratio`, which is the update's norm divided by the
         weight's; and `lost_updates`, the share of `updates` that rounded to nothing. For DTensors they cover the whole
         parameter: call this on all ranks, and with `wait`, so that all ranks read the same step. None before the first step.
-        What the formula itself reports per parameter, such as LAMB's trust_ratio, is there for whole parameters only.
-        Without these options it raises ValueError.
+        What the formula itself reports per parameter, such as LAMB's trust_ratio, needs no option, and is there for whole
+        parameters only. If the steps report nothing per parameter, this raises ValueError.
         """
         return None if self._engine is None else layers.read(self._engine, wait)
 

@@ -109,15 +109,16 @@ class FusedAdam(AdamW):
                  gradient: str | None = None, **options: Unpack[OptimizerOptions]) -> None:
         del set_grad_none
         if amsgrad:
-            refuse("amsgrad", amsgrad, "FusedAdam does not have it; use stepfuse.torch.AdamW")
+            raise ValueError(f"amsgrad={amsgrad!r}: FusedAdam does not support it; use stepfuse.torch.AdamW")
         if master_weights and master_weight_dtype != torch.float32:
-            refuse("master_weight_dtype", master_weight_dtype, "masters are torch.float32; store_param_remainders=True halves their bytes")
+            raise ValueError(f"master_weight_dtype: expected torch.float32; got {master_weight_dtype!r}; store_param_remainders=True halves the bytes of "
+                             "masters")
         for name, dtype in (("exp_avg_dtype", exp_avg_dtype), ("exp_avg_sq_dtype", exp_avg_sq_dtype)):
             if dtype not in FORMS:
-                refuse(name, dtype, f"a moment is in {', '.join(map(str, FORMS))} (which is fp8)")
+                refuse(name, dtype, f"one of {', '.join(map(str, FORMS))} (which stands for fp8)")
         check_choice("gradient", gradient, GRADIENTS)
         if taken := sorted(set(OWN) & options.keys()):
-            raise TypeError(f"FusedAdam has no '{taken[0]}': master_weights=, store_param_remainders= and exp_avg_dtype= decide it")
+            raise TypeError(f"FusedAdam has no argument '{taken[0]}'; use master_weights=, store_param_remainders= and exp_avg_dtype=")
         self._recipe = "adamw" if adam_w_mode else "adam"
         self._gradient = gradient or ("decoupled_grad" if use_decoupled_grad else "grad")
         self._made: dict[Tensor, int] = {}  # steps of each parameter; the group's `step` is the largest
@@ -135,7 +136,7 @@ class FusedAdam(AdamW):
     def _check_group(self, group: dict[str, Any]) -> None:
         super()._check_group(group)
         if not group.get("bias_correction", True):
-            refuse("bias_correction", False, "FusedAdam corrects its moments; use SGD or a formula of your own for a step that does not")
+            raise ValueError("bias_correction=False: FusedAdam always corrects its moments; use a formula of your own for a step that does not")
 
     def _options(self, group: dict[str, Any]) -> list[str]:
         return ["profile=apex", *["maximize"] * bool(group.get("maximize"))]
@@ -258,7 +259,7 @@ def moments_of(exp_avg: str, exp_avg_sq: str) -> str | None:
     if exp_avg == exp_avg_sq:
         return None if exp_avg == "f32" else exp_avg
     if "bf16" in (exp_avg, exp_avg_sq):
-        raise ValueError(f"exp_avg_dtype and exp_avg_sq_dtype: expected torch.bfloat16 for both or for none; got {exp_avg} and {exp_avg_sq}")
+        raise ValueError(f"exp_avg_dtype and exp_avg_sq_dtype: expected torch.bfloat16 for both or for neither; got {exp_avg} and {exp_avg_sq}")
     return f"exp_avg={exp_avg}|exp_avg_sq={exp_avg_sq}"
 
 
@@ -267,7 +268,7 @@ def show_gradient(p: Tensor, gradient: Tensor | None, attribute: str) -> None:
     p.grad = None
     if gradient is not None and gradient.dtype != p.dtype:
         if not hasattr(p, "grad_dtype"):
-            raise RuntimeError(f"FusedAdam: {attribute} is {gradient.dtype} and its parameter {p.dtype}, which torch takes from 2.10 on; this "
-                               f"is torch {torch.__version__}: update it, or keep gradients in {p.dtype}")
+            raise RuntimeError(f"FusedAdam: {attribute} is {gradient.dtype} and its parameter is {p.dtype}, which needs torch 2.10 or later; this "
+                               f"is torch {torch.__version__}; update it, or keep gradients in {p.dtype}")
         p.grad_dtype = gradient.dtype
     p.grad = gradient

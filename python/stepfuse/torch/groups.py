@@ -37,18 +37,18 @@ def find(groups: list[dict[str, Any]], param: Tensor | str) -> tuple[dict[str, A
                 if p is param:
                     return group, i
     if isinstance(param, str):
-        raise KeyError(f"the optimizer has no parameter named {param!r}; names are known where it is given named_parameters()")
+        raise KeyError(f"the optimizer has no parameter named {param!r}; it knows names if it was given model.named_parameters()")
     raise ValueError(f"the optimizer does not have this parameter of shape {tuple(param.shape)}")
 
 
 def set_scales(groups: list[dict[str, Any]], params: Tensor | str | Iterable[Tensor | str], factors: dict[str, float]) -> None:
     for name, factor in factors.items():
-        check_number(name, factor, "a factor")
+        check_number(name, factor)
     for param in [params] if isinstance(params, (Tensor, str)) else list(params):
         group, place = find(groups, param)
         for name, factor in factors.items():
             if name not in SCALES or name not in group:
-                raise TypeError(f"there are scales of {' and '.join(n for n in SCALES if n in group)}, not of {name}")
+                raise TypeError(f"set_scale() has no argument {name!r} for this group; it has {' and '.join(n for n in SCALES if n in group)}")
             every = list(group.get(SCALES[name], (1.0,) * len(group["params"])))
             every[place] = float(factor)
             group[SCALES[name]] = tuple(every)
@@ -60,7 +60,8 @@ def move(groups: list[dict[str, Any]], param: Tensor | str, target: int) -> None
     if source is group:
         return
     if ("param_names" in source) != ("param_names" in group):
-        raise ValueError(f"group {target} {'has' if 'param_names' in group else 'has no'} names, and the parameter's the other way round")
+        raise ValueError(f"group {target} {'has' if 'param_names' in group else 'has no'} parameter names, unlike the parameter's group; give all groups "
+                         "names, or none")
     for key in SCALES.values():
         if key in source or key in group:
             here, there = (list(g.get(key, (1.0,) * len(g["params"]))) for g in (source, group))

@@ -25,7 +25,7 @@ class Late:
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         if torch.compiler.is_compiling():
-            raise RuntimeError("weights of a compiled model are still on their way: call the optimizer's wait() before the model")
+            raise RuntimeError("weights of a compiled model are still on their way; call the optimizer's wait() before the model")
         if func in OF_GRADIENTS:
             return super().__torch_function__(func, types, args, kwargs or {})
         for value in private.tree_leaves((args, kwargs)):

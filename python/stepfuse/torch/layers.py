@@ -1,4 +1,4 @@
-"""Reports per parameter: of the whole parameter if ranks have shards, and of several parameters together."""
+"""Reports per parameter: of the whole parameter if ranks have shards, and of several parameters together. Knows a step's program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .tensors import is_distributed
+from .binding import PER_TENSOR
+from .programs import program
+from .tensors import cuts_of, is_distributed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,12 +34,18 @@ class Report(NamedTuple):
     others: dict[str, float]  # what the formula reports, which does not add up over ranks
 
 
-def reports_of(part: Part, wait: bool) -> list[Report] | None:
+def own_reports(made: Any) -> list[str]:
+    """Returns what a program reports per tensor without being told to, such as LAMB's trust_ratio."""
+    return [name for name, (_, granularity, is_report, _) in made.states().items()
+            if is_report and granularity == PER_TENSOR and not name.startswith(PREFIX)]
+
+
+def reports_of(engine: Binding, part: Part, wait: bool) -> list[Report] | None:
     lists = part.step.lists(wait, part.stream())
     if lists is None:
         return None
     own = {name: lists[PREFIX + name] for name in SUMS if PREFIX + name in lists}
-    others = {name: values for name, values in lists.items() if not name.startswith(PREFIX) and len(values) == len(part.params)}
+    others = {name: lists[name] for name in own_reports(program(engine.optimizer._recipe, part.options)) if name in lists}
     return [Report(p, name, {key: values[slot] ** 2 if key in NORMS else values[slot] for key, values in own.items()},
                    {key: values[slot] for key, values in others.items()})
             for slot, (p, name) in enumerate(zip(part.params, part.names))]
@@ -45,24 +53,32 @@ def reports_of(part: Part, wait: bool) -> list[Report] | None:
 
 def read(engine: Binding, wait: bool) -> dict[str, dict[str, float]] | None:
     """Returns the newest finished step's reports by the parameter's name."""
-    check(engine)
+    optimizer = engine.optimizer
+    check(engine, program(optimizer._recipe, (*optimizer._options(optimizer.param_groups[0]), *engine.mode.options(False, True, False))))
     found: dict[str, dict[str, float]] = {}
     for part in engine.parts:
-        reports = reports_of(part, wait)
+        reports = reports_of(engine, part, wait)
         if reports is None:
             return None
-        ranks = ranks_of(engine, part)
+        ranks = ranks_of(engine, part) if engine.mode.reports_layers else None
         # Several ranks may hold the same elements, which count once.
         sums = [report.sums for report in reports] if ranks is None else add_up(
             ranks, [report.sums if counted else {} for report, counted in zip(reports, part.counted)], list(reports[0].sums))
-        found.update((report.name, {**derive(mine), **(report.others if ranks is None else {})}) for report, mine in zip(reports, sums))
+        each = [(report.name, {**derive(mine), **(report.others if is_whole(report.param) else {})}) for report, mine in zip(reports, sums)]
+        found.update((name, report) for name, report in each if report)
     return found
 
 
-def check(engine: Binding) -> None:
-    if not engine.mode.reports_layers:
-        raise ValueError(f"layer_stats() of {type(engine.optimizer).__name__}: nothing is reported by layer; pass layer_norms=True or check_updates=True "
-                         "to the constructor")
+def check(engine: Binding, made: Any = None) -> None:
+    """Refuses an optimizer whose steps report nothing per parameter. `made` is a program whose own reports count, too."""
+    if not engine.mode.reports_layers and (made is None or not own_reports(made)):
+        raise ValueError(f"layer_stats() of {type(engine.optimizer).__name__}: its steps report nothing per parameter; pass layer_norms=True or "
+                         "check_updates=True to the constructor")
+
+
+def is_whole(p: Tensor) -> bool:
+    """Returns whether this rank has all of a parameter."""
+    return not is_distributed(p) or not cuts_of(p)
 
 
 def add_up(ranks: Ranks, rows: list[dict[str, float]], names: list[str]) -> list[dict[str, float]]:

@@ -22,8 +22,8 @@ def install() -> None:
     for module, names in ((megatron, ("Adam", "USING_PYTORCH_OPTIMIZER")),
                           (distrib_optimizer, ("Adam", "HAVE_APEX_OR_TE", "USING_TE_OPTIMIZER", "USING_APEX_OPTIMIZER"))):
         if missing := [name for name in names if not hasattr(module, name)]:
-            raise RuntimeError(f"{module.__name__} has no {missing[0]}: stepfuse knows Megatron-Core 0.16; pass FusedAdam to the optimizer "
-                               "classes of this version by hand")
+            raise RuntimeError(f"{module.__name__} has no {missing[0]}; install() supports Megatron-Core 0.16; with this version, pass FusedAdam to the "
+                               "optimizer classes yourself")
     megatron.Adam = distrib_optimizer.Adam = FusedAdam
     megatron.USING_PYTORCH_OPTIMIZER = False
     distrib_optimizer.HAVE_APEX_OR_TE = distrib_optimizer.USING_TE_OPTIMIZER = True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .arguments import check_choice, check_integer, check_number, refuse
+from .arguments import check_choice, check_integer, check_number
 from .checks import DTYPES
 from .binding import PLAIN
 from .engine import Engine
@@ -49,8 +49,8 @@ class MomentumEngine(Engine):
 
     def kind(self, group: dict[str, Any], p: Tensor) -> tuple[str, ...]:
         if self.optimizer._shards or self.optimizer._is_shard(p) and not is_distributed(p):
-            raise TypeError(f"{type(self.optimizer).__name__} makes whole matrices orthogonal, and this rank has only a part of one: "
-                            "use FSDP2, for which it gathers matrices, or DDP, with which every rank has all of it")
+            raise TypeError(f"{type(self.optimizer).__name__} makes whole matrices orthogonal, and this rank has only a part of one; use FSDP2, whose "
+                            "matrices it gathers, or DDP, with which every rank has all of them")
         options = (f"grad={DTYPES[gradient_dtype(p)]}", *self.optimizer._options(group))
         return (*options, *self.moments(group, p, options))
 
@@ -155,13 +155,13 @@ class Muon(Fused, Matrices):
     def _check_group(self, group: dict[str, Any]) -> None:
         super()._check_group(group)
         if group.get("capturable"):
-            refuse("capturable", True, "Muon has matrix products between its two launches, which no graph was tried with; leave it out")
-        check_integer("ns_steps", group["ns_steps"], "a number of Newton-Schulz steps", 0, 100)
-        check_number("eps", group["eps"], "the least norm of a matrix")
+            raise ValueError("capturable=True: Muon has matrix products between its two launches and was never tried in a graph; leave it out")
+        check_integer("ns_steps", group["ns_steps"], 0, 100)
+        check_number("eps", group["eps"])
         check_choice("adjust_lr_fn", group["adjust_lr_fn"], ADJUSTMENTS)
         for p in group["params"]:
             if p.ndim < 2:
-                raise ValueError(f"Muon takes matrices and batches of them; a parameter has shape {tuple(p.shape)}: give it to an optimizer of its own, "
+                raise ValueError(f"Muon takes matrices and batches of matrices; a parameter has shape {tuple(p.shape)}; give it to a separate optimizer, "
                                  "such as AdamW")
 
     def _options(self, group: dict[str, Any]) -> list[str]:
@@ -219,7 +219,7 @@ class Muon(Fused, Matrices):
         gradients = super().layer_stats(wait)
         if gradients is None or self._update is None:
             return None
-        updates = self._update.layer_stats(wait) or {}
+        updates = (self._update.layer_stats(wait) if self._own_mode.reports_layers else None) or {}
         return {name: {**updates.get(name, {}), **mine} for name, mine in gradients.items()}
 
     def _with_weights(self) -> Update:

@@ -80,7 +80,7 @@ class SGD(Fused, torch.optim.SGD):
 
     def _check_group(self, group: dict[str, Any]) -> None:
         if group["nesterov"] and not (as_number(group["momentum"]) > 0 and as_number(group["dampening"]) == 0):
-            refuse("nesterov", group["nesterov"], "it needs a momentum above 0 and a dampening of 0")
+            raise ValueError(f"nesterov={group['nesterov']!r} needs momentum > 0 and dampening = 0")
         super()._check_group(group)
 
 
@@ -191,7 +191,7 @@ class Rprop(Fused, torch.optim.Rprop):
     def _check_group(self, group: dict[str, Any]) -> None:
         super()._check_group(group)
         if not 0 < group["etas"][0] < 1 < group["etas"][1]:
-            refuse("etas", group["etas"], "the first must be between 0 and 1, and the second above 1")
+            refuse("etas", group["etas"], "two numbers, the first > 0 and < 1, the second > 1")
 
 
 class Adafactor(Fused, base("Adafactor", "2.5")):

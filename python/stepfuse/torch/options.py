@@ -9,16 +9,18 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from .arguments import (
-    COPY_SCALES, MASTERS, NORMS, ORIENTATIONS, ROUNDINGS, SCALE_LAYOUTS, SEEDS, as_number, check_above_zero, check_choice, check_flag, check_integer, check_max_norm, check_number,
-    refuse,
+    COPY_SCALES, MASTERS, NORMS, ORIENTATIONS, ROUNDINGS, SCALE_LAYOUTS, SEEDS, as_number, check_above_zero, check_choice, check_flag, check_integer, check_number, refuse,
 )
 from .checks import DTYPES
 from .parts import Mode
 from .scaler import LossScaler
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MOMENTS_MIN = 4096  # elements; as in torchao and bitsandbytes
 CLIP_EPS = 1e-3  # as in timm
@@ -135,12 +137,13 @@ class Option(NamedTuple):
 
 def check_norm_type(name: str, value: Any) -> None:
     if as_number(value) not in NORMS:
-        raise ValueError(f"norm_type is 1, 2 or inf, not {value!r}")
+        refuse(name, value, "1, 2 or inf")
 
 
 def check_scaler(name: str, value: Any) -> None:
     if not isinstance(value, LossScaler):
-        refuse(name, value, "a stepfuse.torch.LossScaler, or None; torch's GradScaler stays outside, around backward() and step()")
+        raise ValueError(f"{name}: expected a stepfuse.torch.LossScaler, or None; got {value!r}; use torch's GradScaler without this argument, around "
+                         "backward() and step()")
 
 
 def check_moments(name: str, value: Any) -> None:
@@ -159,36 +162,36 @@ def one_of(choices: tuple[str, ...]) -> Callable[[str, Any], None]:
 
 OPTIONS: dict[str, Option] = {
     "store": Option(None, check_store),
-    "max_norm": Option(None, check_max_norm),
+    "max_norm": Option(None, check_number),
     "norm_type": Option(2.0, check_norm_type),
-    "external_norm": Option(False, functools.partial(check_flag, what="True where step(norm=…) is given the norm, else False")),
-    "exact": Option(False, functools.partial(check_flag, what="True for the norm of one device on any mesh of DTensors, else False")),
+    "external_norm": Option(False, functools.partial(check_flag, expected="True if step(norm=…) is given the norm, or False")),
+    "exact": Option(False, functools.partial(check_flag, expected="True for the norm of one device on any mesh of DTensors, or False")),
     "scaler": Option(None, check_scaler),
-    "skip_nonfinite": Option(None, functools.partial(check_flag, what="True, False, or None for the default")),
-    "skip_norm": Option(None, functools.partial(check_number, what="the norm above which steps are skipped")),
+    "skip_nonfinite": Option(None, functools.partial(check_flag, expected="True, False, or None for the default")),
+    "skip_norm": Option(None, check_number),
     "clip": Option(None, one_of(CLIPS)),
-    **dict.fromkeys(CLIP_NUMBERS, Option(None, functools.partial(check_number, what="a number of clip="))),
-    "monitor": Option(False, functools.partial(check_flag, what="True or False")),
-    "layer_norms": Option(False, functools.partial(check_flag, what="True or False")),
-    "check_updates": Option(False, functools.partial(check_flag, what="True or False")),
+    **dict.fromkeys(CLIP_NUMBERS, Option(None, check_number)),
+    "monitor": Option(False, check_flag),
+    "layer_norms": Option(False, check_flag),
+    "check_updates": Option(False, check_flag),
     "weight_rounding": Option(None, one_of(ROUNDINGS), of_group=True),
-    "seed": Option(0, functools.partial(check_integer, what="a seed", least=-SEEDS, below=SEEDS), of_group=True, convert=int,
+    "seed": Option(0, functools.partial(check_integer, least=-SEEDS, below=SEEDS), of_group=True, convert=int,
                    goes_with="weight_rounding"),
-    "ema_decay": Option(None, functools.partial(check_number, what="the decay of an average", most=1.0), of_group=True, convert=float,
+    "ema_decay": Option(None, functools.partial(check_number, most=1.0), of_group=True, convert=float,
                         is_live=True, recipe="ema"),
     "moments": Option(None, check_moments, of_group=True, is_kept=True),
-    "moments_min": Option(MOMENTS_MIN, functools.partial(check_integer, what="a count of elements", least=0, below=SEEDS), of_group=True,
+    "moments_min": Option(MOMENTS_MIN, functools.partial(check_integer, least=0, below=SEEDS), of_group=True,
                           convert=int, goes_with="moments", is_kept=True),
     "master": Option(None, one_of(MASTERS), of_group=True, is_kept=True),
-    "clip_factor": Option(None, functools.partial(check_above_zero, what="a number above 0, or None for no clipping by weights"),
+    "clip_factor": Option(None, functools.partial(check_above_zero, expected="a number > 0, or None for no clipping by weights"),
                           of_group=True, convert=float, is_live=True, recipe="clip=agc"),
-    "clip_eps": Option(CLIP_EPS, functools.partial(check_above_zero, what="a number above 0"), of_group=True, convert=float,
+    "clip_eps": Option(CLIP_EPS, check_above_zero, of_group=True, convert=float,
                        goes_with="clip_factor", is_live=True),
-    "capturable": Option(False, functools.partial(check_flag, what="True or False"), of_group=True),
-    "centralize": Option(False, functools.partial(check_flag, what="True or False"), of_group=True, recipe="centralize"),
-    "caution": Option(False, functools.partial(check_flag, what="True or False"), of_group=True, recipe="caution"),
+    "capturable": Option(False, check_flag, of_group=True),
+    "centralize": Option(False, check_flag, of_group=True, recipe="centralize"),
+    "caution": Option(False, check_flag, of_group=True, recipe="caution"),
     "update_clip": Option(None, one_of(UPDATE_CLIPS), of_group=True, recipe="update-clip={}"),
-    "max_update": Option(1.0, functools.partial(check_above_zero, what="a number above 0"), of_group=True, convert=float,
+    "max_update": Option(1.0, check_above_zero, of_group=True, convert=float,
                          goes_with="update_clip", is_live=True),
     "copy_scale": Option(None, one_of(tuple(COPY_SCALES)), of_group=True, is_kept=True),
     "orientation": Option(None, one_of(ORIENTATIONS), of_group=True, is_kept=True),
@@ -210,20 +213,20 @@ def take_options(keywords: dict[str, Any]) -> dict[str, Any]:
     spread_store(given, {name for name in STORED_BY if given[name] not in (None, OPTIONS[name].default)})
     check_options(given, OPTIONS)
     if given["max_norm"] is None and as_number(given["norm_type"]) != 2.0:
-        refuse("norm_type", given["norm_type"], "the norm that is clipped by max_norm=, which is missing: give both or none")
+        raise ValueError(f"norm_type={given['norm_type']!r} needs max_norm=; add it")
     if given["external_norm"] and given["max_norm"] is None:
-        raise ValueError("external_norm=True needs max_norm")
+        raise ValueError("external_norm=True needs max_norm=; add it")
     if given["clip_factor"] is not None and given["max_norm"] is not None:
-        raise ValueError("clip_factor= clips by the weights and max_norm= by the gradients' norm: leave out one of them")
+        raise ValueError("clip_factor= clips by the weights, and max_norm= by the gradients' norm; leave out one of them")
     check_mode(given)
     return given
 
 
-def take_store(group: dict[str, Any]) -> None:
-    """Replaces a group's own `store` by the options that say the same, and `weight_type`."""
+def take_store(group: dict[str, Any]) -> dict[str, str] | None:
+    """Replaces a group's own `store` by the options that say the same, and `weight_type`. Returns the store."""
     check_options(group, ("store",))
     spread_store(group, STORED_BY & group.keys())
-    group.pop("store", None)
+    return group.pop("store", None)
 
 
 def spread_store(values: dict[str, Any], given: Iterable[str]) -> None:
@@ -232,12 +235,14 @@ def spread_store(values: dict[str, Any], given: Iterable[str]) -> None:
     if store is None:
         return
     if given:
-        refuse("store", store, f"{' and '.join(sorted(given))} say the same: leave them out")
+        others = [f"{name}=" for name in sorted(given)]
+        *first, last = ["store=", *others]
+        raise ValueError(f"{', '.join(first)} and {last} were {'all' if first[1:] else 'both'} given; leave out {' and '.join(others)}")
     moments = {}
     for key, form in store.items():
         buffer, at, least = key.partition("@")
         if at and not least.isdecimal() or buffer in ("grad", "master") or buffer == "weight" and at:
-            refuse("store", store, f"{key!r} is not a moment, 'moments' or 'weight'; a moment may have @ and a count of elements behind it")
+            raise ValueError(f"store: expected keys that are 'weight', 'moments' or a moment's name, as in 'exp_avg' or 'exp_avg@4096'; got {key!r}")
         if buffer == "weight":
             spread_weight(values, store, form)
         else:
@@ -258,8 +263,8 @@ def spread_weight(values: dict[str, Any], store: dict[str, str], form: str) -> N
     stored, _, rule = form.partition(":")
     values["weight_type"], _, rest = stored.partition("+")
     if values["weight_type"] not in (*DTYPES.values(),) or rest not in ("", *MASTERS) or rule not in ("", *ROUNDINGS, *COPY_SCALES):
-        refuse("store", store, f"a weight's form is a type, with + and one of {', '.join(MASTERS)}, or with : and one of "
-               f"{', '.join((*ROUNDINGS, *COPY_SCALES))}")
+        raise ValueError(f"store: expected for 'weight' a type ({', '.join(DTYPES.values())}), with + and one of {', '.join(MASTERS)}, or with : "
+                         f"and one of {', '.join((*ROUNDINGS, *COPY_SCALES))}; got {form!r}")
     if values["weight_type"] == "f32":
         return
     if rule in COPY_SCALES:
@@ -270,28 +275,40 @@ def spread_weight(values: dict[str, Any], store: dict[str, str], form: str) -> N
         values["master"] = rest
 
 
-def check_weight_type(group: dict[str, Any]) -> None:
-    """Checks the parameters against the type that `store` names."""
-    wanted = group.pop("weight_type", None)
-    for p in group["params"] if wanted is not None else ():
+def check_weight_types(groups: list[dict[str, Any]], shared: str | None = None) -> None:
+    """Checks parameters against the type that `store` names: the group's own, which is taken out of it, or else the shared one."""
+    own = [(group["params"], group.pop("weight_type", None)) for group in groups]
+    rest = [p for params, wanted in own if wanted is None for p in params]
+    for params, wanted in [*own, (rest, shared)]:
+        if wanted is not None and params:
+            check_weight_type(params, wanted)
+
+
+def check_weight_type(params: Sequence[Tensor], wanted: str) -> None:
+    for p in params:
         if p.dtype.itemsize < 4 and DTYPES.get(p.dtype) != wanted:
-            raise ValueError(f"store: weights are said to be {wanted}, and a parameter of shape {tuple(p.shape)} is {p.dtype}: convert it, or "
-                             "give it a group with a store of its own")
+            raise ValueError(f"store: the entry 'weight' says {wanted}, but a parameter of shape {tuple(p.shape)} is {p.dtype}; convert it, or "
+                             "give it a group with its own store")
+    if not any(DTYPES.get(p.dtype) == wanted for p in params):  # f32 parameters next to some of that type are fine
+        dtype = next(dtype for dtype, name in DTYPES.items() if name == wanted)
+        convert = {"bf16": "bfloat16()", "f16": "half()"}.get(wanted, f"to({dtype})")
+        raise ValueError(f"store: the entry 'weight' does not change a parameter's dtype, and no parameter is {wanted}; convert the model first "
+                         f"(model.{convert})")
 
 
 def check_mode(given: dict[str, Any]) -> None:
     """Checks options about bad steps against each other."""
     if given["clip"] is not None:
         if given["max_norm"] is None:
-            refuse("clip", given["clip"], "it needs max_norm=, the limit until there are averages")
+            raise ValueError(f"clip={given['clip']!r} needs max_norm=, the limit until there are averages; add it")
         if as_number(given["norm_type"]) != 2.0:
-            refuse("norm_type", given["norm_type"], f"clip={given['clip']!r} is by the norm of type 2: leave it out")
+            raise ValueError(f"norm_type={given['norm_type']!r}: clip={given['clip']!r} needs the norm of type 2; leave out norm_type=")
     for name in CLIP_NUMBERS:
         if given[name] is not None and given["clip"] not in CLIP_NUMBERS[name]:
-            refuse(name, given[name], f"a number of clip={' or '.join(map(repr, CLIP_NUMBERS[name]))}, which is missing")
+            raise ValueError(f"{name}= needs clip={' or '.join(map(repr, CLIP_NUMBERS[name]))}; add it")
     for name in ("scaler", "skip_norm"):
         if given["skip_nonfinite"] is False and given[name] is not None:
-            refuse("skip_nonfinite", False, f"{name}= skips steps with inf and NaN: leave out one of them")
+            raise ValueError(f"skip_nonfinite=False contradicts {name}=, which skips steps with inf and NaN; leave out one of them")
 
 
 def mode_of(given: dict[str, Any]) -> Mode:
@@ -332,7 +349,7 @@ def check_options(values: dict[str, Any], names: Any) -> None:
 def check_group(group: dict[str, Any]) -> None:
     """Checks the options of a group, whether they are its own or the constructor's."""
     if "lr" in group:
-        check_number("lr", group["lr"], "a learning rate")
+        check_number("lr", group["lr"])
     check_options(group, GROUP_OPTIONS)
 
 

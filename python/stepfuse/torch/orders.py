@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, ROW_BLOCKS, refuse
+from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, ROW_BLOCKS
 from .tensors import cuts_between_squares, cuts_of, is_distributed, local, rows_are_blocks
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def options_of(group: dict[str, Any], p: Tensor, mode: str | None) -> list[str]:
     if is_distributed(p):
         check_shards(name, p, mode)
     if not local(p).is_contiguous():
-        raise TypeError(f"{name}= is for matrices that lie by rows, and one of shape {tuple(p.shape)} has strides {p.stride()}: make it "
+        raise TypeError(f"{name}= is for matrices that are stored row by row, and one of shape {tuple(p.shape)} has strides {p.stride()}; make it "
                         "contiguous, or leave it out of the group")
     return asked
 
@@ -66,18 +66,18 @@ def check_shards(name: str, p: Tensor, mode: str) -> None:
     block = ROW_BLOCKS.get(mode, COPY_BLOCK)
     if COPY_SCALES[mode] not in ("blocks", "fours") or not rows_are_blocks(p, block) or any(not placement.is_shard(0) for _, placement in cuts_of(p)):
         raise TypeError(f"{name}= is for copies whose shards have scales of their own, and one of shape {tuple(p.shape)} is a DTensor with "
-                        f"copy_scale={mode!r}: use 'mxfp8', with rows that are multiples of {COPY_BLOCK}, or leave it out of the group")
+                        f"copy_scale={mode!r}; use 'mxfp8', with rows that are multiples of {COPY_BLOCK}, or leave it out of the group")
     if mode in IN_SQUARES and (p.shape[0] % block or not cuts_between_squares(p, block)):
         ranks = max((p.device_mesh.size(d) for d, _ in cuts_of(p)), default=1)
         unit = block * ranks
         raise ValueError(f"{name}= of a DTensor needs a multiple of {block} rows on each rank, and one of shape {tuple(p.shape)} is cut over "
-                         f"{ranks} ranks: give it {-(-p.shape[0] // unit) * unit} rows, or any multiple of {unit}, or leave it out of the group")
+                         f"{ranks} ranks; give it {-(-p.shape[0] // unit) * unit} rows, or any multiple of {unit}, or leave it out of the group")
 
 
 def check_gathered(who: str, name: str, group: dict[str, Any], p: Tensor, mode: str | None) -> None:
     """Refuses orders for a DTensor that one rank has whole while it steps."""
     if options_of(group, p, mode):
-        raise TypeError(f"{who}: {name} is a DTensor that one rank steps as a whole, and orientation= and scale_layout= are for shards: leave "
+        raise TypeError(f"{who}: {name} is a DTensor that one rank steps as a whole, and orientation= and scale_layout= are for shards; leave "
                         "them out of its group, or leave out exact=True if that is the reason")
 
 
@@ -86,11 +86,11 @@ def check(group: dict[str, Any]) -> None:
     mode = group.get("copy_scale")
     for name, usual in (("orientation", "rowwise"), ("scale_layout", "rows")):
         if group.get(name) not in (None, usual) and mode is None:
-            refuse(name, group[name], "it is for copies of weights: give the group a copy_scale=, too")
+            raise ValueError(f"{name}={group[name]!r} needs copies of weights; give the group copy_scale=, too")
     if group.get("orientation") == "both" and COPY_SCALES.get(mode) == "blocks" and mode not in IN_SQUARES:
-        refuse("orientation", "both", f"copy_scale={mode!r} has scales along rows, which the transpose does not have: use 'mxfp8'")
+        raise ValueError(f"orientation='both' needs scales that the transpose has, too, and copy_scale={mode!r} has scales along rows; use 'mxfp8'")
     if group.get("scale_layout") == "swizzled" and COPY_SCALES.get(mode) not in (None, "blocks", "fours"):
-        refuse("scale_layout", "swizzled", "it is for scales of blocks: copy_scale='mx', 'mxfp8' or 'nvfp4'")
+        raise ValueError("scale_layout='swizzled' needs scales of blocks; use copy_scale='mx', 'mxfp8' or 'nvfp4'")
 
 
 class Ordered:

@@ -124,7 +124,7 @@ def call_function(way: Orthogonalize, matrices: Tensor) -> Tensor:
     is_spoiled = matrices.isnan().any(-1).any(-1)[:, None, None]
     made = way(matrices.masked_fill(is_spoiled, 0.0))
     if made.shape != matrices.shape:
-        raise ValueError(f"orthogonalize= was given a batch of shape {tuple(matrices.shape)} and returned {tuple(made.shape)}: return the same shape")
+        raise ValueError(f"orthogonalize= was given a batch of shape {tuple(matrices.shape)} and returned {tuple(made.shape)}; return the same shape")
     return made.masked_fill(is_spoiled, torch.nan)
 
 

@@ -19,6 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .. import _core
 from . import private
+from .arguments import count_words
 
 TICK = timedelta(seconds=1)  # how often a waiting rank checks whether a different one has failed
 GRACE = timedelta(seconds=5)  # how long a rank that has failed waits to hear where the others are
@@ -189,6 +190,6 @@ def difference(facts: dict[int, dict[str, list[str]]]) -> str:
                 continue
             like = names([r for r, other in lists.items() if other == usual])
             mine, theirs = next(((a, b) for a, b in zip(lines, usual) if a != b),
-                                (f"{len(lines)} of them", f"{len(usual)} of them"))
-            said.append(f"rank {rank} has another {fact} than {like}: {mine}, not {theirs}")
+                                (count_words(len(lines), "line"), count_words(len(usual), "line")))
+            said.append(f"rank {rank} has a different {fact} than {like}: {mine}, not {theirs}")
     return ("; ".join(said) + ". Nothing was exchanged: make all ranks alike, and load the same checkpoint on each")

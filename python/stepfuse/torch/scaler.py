@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .arguments import as_number, check_choice, check_integer, refuse
+from .arguments import check_above_zero, check_choice, check_integer, refuse
 
 DLPACK = {"cpu": 1, "cuda": 2}  # its device types
 
@@ -39,13 +39,12 @@ class LossScaler:
     def __init__(self, init_scale: float = 65536.0, growth_factor: float = 2.0, backoff_factor: float = 0.5,
                  growth_interval: int = 2000, *, policy: str = "torch", hysteresis: int = 2, min_scale: float = 1.0) -> None:
         check_choice("policy", policy, POLICIES)
-        check_integer("hysteresis", hysteresis, "a number of overflows", 1, 1 << 31)
-        if not as_number(min_scale) > 0:
-            refuse("min_scale", min_scale, "a scale above 0")
+        check_integer("hysteresis", hysteresis, 1, 1 << 31)
+        check_above_zero("min_scale", min_scale)
         for name, value in (("init_scale", init_scale), ("growth_factor", growth_factor), ("backoff_factor", backoff_factor),
                             ("growth_interval", growth_interval)):
             if value == 0:  # the library would take its default
-                refuse(name, value, "a number above 0")
+                refuse(name, value, "a number > 0")
         self._policy = policy
         self._native = _core.Scaler(init_scale, growth_factor, backoff_factor, growth_interval)
         self._factors = {"growth_factor": growth_factor, "backoff_factor": backoff_factor,

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from . import flashoptim, state_dicts, stored, torchao
+from .arguments import count_words
 from .binding import PER_TENSOR
 from .programs import program
 from .options import KEPT, drop_rounding
@@ -104,8 +105,8 @@ class Shards:
             self.consolidate_state_dict()
         whole, self._whole = getattr(self, "_whole", None), None
         if whole is None:
-            raise RuntimeError("call consolidate_state_dict() on all ranks before state_dict() on the one that it was gathered on; or "
-                               "save sharded_state_dict() with torch.distributed.checkpoint")
+            raise RuntimeError("state_dict() needs the state gathered on this rank; call consolidate_state_dict() on all ranks first, or save "
+                               "sharded_state_dict() with torch.distributed.checkpoint")
         return whole
 
     def plain_state_dict(self) -> dict[str, Any]:
@@ -117,7 +118,7 @@ class Shards:
         state_dict = flashoptim.unwrapped(torchao.unwrapped(state_dict))
         packed = [i for g in state_dict["param_groups"] for i in g["params"]]
         if len(packed) != len(self._all):
-            raise ValueError(f"the state has {len(packed)} parameters, and this optimizer has {len(self._all)}")
+            raise ValueError(f"the state has {count_words(len(packed), 'parameter')}, but this optimizer has {len(self._all)}")
         state: dict[int, dict[str, Any]] = {}
         for i, (part, s) in self._shard.items():
             p, own = self._all[i], dict(state_dict["state"].get(packed[i], {}))

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .. import _core
 from . import parts, private
-from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, check_choice, choice_for_any_shape
+from .arguments import COPY_BLOCK, COPY_SCALES, IN_SQUARES, check_choice, choice_for_any_shape, count_words
 from .checks import DTYPES
 from .numbers import from_bits, to_bits
 from .scaler import DLPACK
@@ -57,7 +57,7 @@ class Buffer(NamedTuple):
 
     def torch_dtype(self) -> torch.dtype:
         if self.dtype not in STORED:
-            raise _core.Error(f"this torch has no type for arrays of {self.dtype}; choose another of the optimizer's moments=…")
+            raise _core.Error(f"this version of torch has no dtype for arrays of {self.dtype}; choose a different form in moments=")
         return STORED[self.dtype]
 
     def exists_for(self, position: Position) -> bool:
@@ -91,8 +91,8 @@ def run_conversion(program: Any, arrays: dict[str, Tensor], weight: Tensor, stat
     for name, declared in program.buffers().items():
         buffer, array = Buffer(*declared), arrays[name]
         if array.dtype != buffer.torch_dtype() or array.numel() != buffer.count(weight) or not is_dense(array):
-            raise ValueError(f"array '{name}' of a conversion has {array.numel()} values in {array.dtype} with strides {array.stride()}; it "
-                             f"needs {buffer.count(weight)} in {buffer.torch_dtype()} without gaps: convert it before")
+            raise ValueError(f"array '{name}' of a conversion: expected {count_words(buffer.count(weight), 'value')} in {buffer.torch_dtype()} without "
+                             f"gaps; got {array.numel()} in {array.dtype} with strides {array.stride()}")
     kept = {name: from_bits(bits, dtype) for name, (dtype, _, _, bits) in program.states().items()}
     if weight.numel() > 0:
         device, size = next(iter(arrays.values())).device, weight.numel()
@@ -116,10 +116,10 @@ def decode(arrays: dict[str, Tensor], moment: str, form: str, weight: Tensor, la
     for part, buffer in buffers(form).items():
         array = arrays.get(moment + part)
         if array is None:
-            raise ValueError(f"state '{moment}' of {label} has no '{moment + part}': the checkpoint has a different version of "
-                             f"format {form}, or was cut")
+            raise ValueError(f"state '{moment}' of {label} has no '{moment + part}'; the checkpoint is incomplete, or has a different version of "
+                             f"format {form}")
         if array.dtype != buffer.torch_dtype() or array.numel() != buffer.count(weight):
-            raise ValueError(f"state '{moment + part}' of {label} has {array.numel()} values in {array.dtype}; of a parameter of "
+            raise ValueError(f"state '{moment + part}' of {label} has {count_words(array.numel(), 'value')} in {array.dtype}; for a parameter of "
                              f"shape {tuple(weight.shape)} format {form} has {buffer.count(weight)} in {buffer.torch_dtype()}")
         array = array if is_dense(array) else array.contiguous()
         bound["from" + part] = array
@@ -204,7 +204,7 @@ def convert(arrays: dict[str, Tensor], moment: str, form: str, weight: Tensor, l
         if found == form and same_layout(values, weight):
             return {name: array.reshape(-1) if block_size(name) > 1 else array for name, array in arrays.items()}
         if values.numel() != weight.numel():
-            raise ValueError(f"state '{moment}' of {label} has shape {tuple(values.shape)}, the parameter {tuple(weight.shape)}")
+            raise ValueError(f"state '{moment}' of {label} has shape {tuple(values.shape)}, but the parameter has {tuple(weight.shape)}")
         made.copy_(values.reshape(weight.shape))
     return {moment + part: array for part, array in encode(made, form)[0].items()} if form else {moment: made}
 
@@ -324,9 +324,9 @@ def with_matrix_columns(position: Position, mode: str | None, p: Tensor, name: s
         return position
     columns = matrix_shape(p)[1]
     if columns != columns_of(p) and has_rows():
-        raise TypeError(f"copy_scale={mode!r} has blocks of {name} along the dimension that is innermost in memory, the step values of "
-                        f"slices along its first one: give it a group of its own with copy_scale={choice_for_any_shape(mode)!r}, or leave out clip_factor= "
-                        "if that is the reason")
+        raise TypeError(f"copy_scale={mode!r} has blocks of {name} along the dimension that is innermost in memory, but the step has values of "
+                        f"slices along the first dimension; give it its own group with copy_scale={choice_for_any_shape(mode)!r}, or leave out "
+                        "clip_factor= if that is the reason")
     return position._replace(columns=columns)
 
 
@@ -365,7 +365,7 @@ def persistent_scales(known: dict[Tensor, Tensor], state: dict[str, Any], p: Ten
     if value is not None and (value.numel() != start.numel() or start.ndim == 2 and value.shape != start.shape):
         raise ValueError(f"state '{scales_name(mode)}' of a parameter of shape {tuple(p.shape)} has "
                          + (f"shape {tuple(value.shape)}, not {tuple(start.shape)}" if start.ndim == 2 else
-                            f"{value.numel()} values, not {start.numel()}"))
+                            f"{count_words(value.numel(), 'value')}, not {start.numel()}"))
     if mine is None and value is not None and is_alike(value, start):  # of a copy or a file, which has the model, too
         mine = known[p] = value
     elif mine is None or not is_alike(mine, start):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .arguments import count_words
 from .options import KEPT
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def unwrapped(state_dict: dict[str, Any]) -> dict[str, Any]:
             form = _form_of(value)
             if form is None:
                 raise TypeError(f"state '{name}' of parameter {index} is torchao's {type(value).__name__} in blocks of "
-                                f"{value.block_size}, for which there is no format: load it into torchao's optimizer, and save its "
+                                f"{value.block_size}, for which there is no format; load it into torchao's optimizer, and save its "
                                 "dequantized state")
             made.update((f"{name}.{form}.{part}", array) for part, array in _parts_of(form, value).items())
     return {**state_dict, "state": state}
@@ -85,15 +86,16 @@ def to_torchao(state_dict: dict[str, Any], params: Sequence[torch.Tensor] = ()) 
             if not part:
                 made[name] = value
             elif form not in BLOCKS:
-                raise ValueError(f"state '{name}' of parameter {index} has a format that torchao does not have; it has {', '.join(BLOCKS)}")
+                raise ValueError(f"state '{name}' of parameter {index} has a format that torchao does not have; torchao has {', '.join(BLOCKS)}")
             elif role == "scale":
                 parts = {role: values[f"{moment}.{form}.{role}"] for role in ROLES if f"{moment}.{form}.{role}" in values}
                 shape = parts["code"].shape if "code" in parts else shapes.get(index)
                 if shape is None:
-                    raise ValueError(f"state '{moment}' of parameter {index} in 4 bits has no shape: to_torchao(state_dict, params)")
+                    raise ValueError(f"state '{moment}' of parameter {index} has 4 bits, and its shape is unknown; pass the parameters: "
+                                     "to_torchao(state_dict, params)")
                 if shape.numel() % BLOCKS[form]:
-                    raise ValueError(f"state '{moment}' of parameter {index} has {shape.numel()} elements, and torchao needs a "
-                                     f"multiple of its block size {BLOCKS[form]}: keep it in f32 by a group of its own with moments='f32'")
+                    raise ValueError(f"state '{moment}' of parameter {index} has {count_words(shape.numel(), 'element')}, but torchao needs a "
+                                     f"multiple of its block size {BLOCKS[form]}; keep it in f32 in its own group with moments='f32'")
                 made[moment] = _tensor_of(form, parts, shape)
     # Its optimizers need a learning rate that is a tensor.
     groups = [{**{k: v for k, v in g.items() if k not in KEPT}, "lr": torch.as_tensor(g["lr"], dtype=torch.float32, device="cpu")}

@@ -16,7 +16,7 @@ def base(name: str, since: str) -> type[torch.optim.Optimizer]:
 
     class Absent(torch.optim.Optimizer):
         def __init__(self, *_: Any, **__: Any) -> None:
-            raise RuntimeError(f"this is torch {torch.__version__}, which has no {name}; torch has it from {since} on")
+            raise RuntimeError(f"{name} needs torch {since} or later; this is torch {torch.__version__}")
 
     return Absent
 

@@ -37,7 +37,7 @@ class Weights:
         group, place = find(self.param_groups, param)
         p = group["params"][place]
         if values.shape != p.shape:
-            raise ValueError(f"{type(self).__name__}: values of shape {tuple(values.shape)} for a parameter of shape {tuple(p.shape)}")
+            raise ValueError(f"{type(self).__name__}.set_weight(): expected values of the parameter's shape, {tuple(p.shape)}; got {tuple(values.shape)}")
         state, way = self.state[p], stored.scale_mode(group, p)
         if way is not None:
             return stored.start_from(self._live_scales(), state, p, way, values)
@@ -96,7 +96,7 @@ class Weights:
         arrays, who = self._copy_of(p, group), f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} with copy_scale={group['copy_scale']!r}"
         of_blocks = arrays.scales.element_size() == 1 and arrays.scales.shape[:-1] == arrays.codes.shape[:-1]
         if not plain and (not of_blocks or is_distributed(p)) or is_distributed(arrays.scales):
-            raise ValueError(f"{who} is not an MX tensor: that needs copy_scale='mxfp8' or 'mx' and whole blocks of 32 in each row, and no DTensor")
+            raise ValueError(f"{who} cannot be an MX tensor, which needs copy_scale='mxfp8' or 'mx', whole blocks of 32 in each row, and no DTensor")
         swizzled = False
         if orders.options_of(group, p, group["copy_scale"]):
             ordered = self._find_ordered(p, group)[0]
@@ -104,7 +104,7 @@ class Weights:
         elif transposed:
             arrays = None
         if arrays is None:
-            raise ValueError(f"{who} has no transposed copy: give its group orientation='both'; only matrices have one")
+            raise ValueError(f"{who} has no transposed copy; give its group orientation='both', which makes one of each matrix")
         return arrays if plain else packed.to_torchao(arrays, dtype, swizzled)
 
     def _copy_of(self, p: Tensor, group: dict[str, Any]) -> orders.Quantized:
@@ -134,8 +134,8 @@ class Weights:
         if way is None:
             who = f"{type(self).__name__}: a parameter of shape {tuple(p.shape)} in {p.dtype}"
             if packed.scale_mode(group, p) is not None:
-                raise ValueError(f"{who} is its own master, and has no scale: quantized() returns its copy in 4 bits, with that copy's scales")
-            raise ValueError(f"{who} has no scale: make it 8-bit, with copy_scale= of its group")
+                raise ValueError(f"{who} is its own master, and has no scale; quantized() returns its copy in 4 bits, with that copy's scales")
+            raise ValueError(f"{who} has no scale; convert it to 8 bits, and give its group copy_scale=")
         return p, stored.current_scales(self._live_scales(), self.state.get(p), p, way)
 
     def _live_scales(self) -> dict[Tensor, Tensor]:
@@ -153,7 +153,7 @@ class Weights:
         """
         states = [(p, s) for p, s in self.state.items() if "ema" in s]
         if not states:
-            raise RuntimeError(f"{type(self).__name__} has no averages: make it with ema_decay=…, and a step")
+            raise RuntimeError(f"{type(self).__name__} has no averages; pass ema_decay= to the constructor, and make a step")
         ways = {p: stored.scale_mode(g, p) for g in self.param_groups for p in g["params"]}
         for p, s in states:
             stored.convert_scales(self._live_scales(), s, p, ways.get(p))

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from .. import __version__
 from . import late, layers, stored
+from .arguments import count_words
 from .binding import new_walk
 from .buckets import Bucket, Slice, divide
 from .checks import check_parameter
@@ -25,7 +26,7 @@ from .eager import Optimizer
 from .fused import Fused
 from .groups import SCALES, names_of, set_scales
 from .optimizers import AdamW
-from .options import check_weight_type, take_store
+from .options import check_weight_types, take_store
 from .pieces import Pieces
 from .private import increment_versions
 from .programs import has_rows
@@ -75,13 +76,12 @@ class ZeroRedundancyOptimizer(Shards, Optimizer):
                  overlap_gather: bool = False, allow_unused: bool = False, **defaults: Any) -> None:
         super().__init__(params, {})
         if not (isinstance(optimizer_class, type) and issubclass(optimizer_class, Fused)):
-            raise TypeError(f"optimizer_class is one of stepfuse.torch, not {optimizer_class}")
+            raise TypeError(f"optimizer_class: expected a class of stepfuse.torch; got {optimizer_class}")
         for chosen in (defaults, *self.param_groups):
             take_store(chosen)
-            check_weight_type({"params": [p for g in self.param_groups for p in g["params"]], **chosen})
-            chosen.pop("weight_type", None)
+        check_weight_types(self.param_groups, defaults.pop("weight_type", None))
         if any(g.get("copy_scale", defaults.get("copy_scale")) is not None for g in self.param_groups):
-            raise TypeError("ZeroRedundancyOptimizer: copy_scale= needs whole parameters, and each rank has only parts: use DDP, or leave it out")
+            raise TypeError("ZeroRedundancyOptimizer: copy_scale= needs whole parameters, and each rank has only parts; use DDP, or leave it out")
         group = dist.group.WORLD if process_group is None else process_group
         self._all = [p for g in self.param_groups for p in g["params"]]
         self._names = [name for i, g in enumerate(self.param_groups) for name in names_of(g, i)]
@@ -89,7 +89,7 @@ class ZeroRedundancyOptimizer(Shards, Optimizer):
             if type(p) not in (Tensor, torch.nn.Parameter) or not is_dense(p):
                 raise TypeError(f"ZeroRedundancyOptimizer takes plain tensors without gaps, and {name} is a {type_name(p)} with strides {p.stride()}")
             if not p.requires_grad:
-                raise ValueError(f"{name} is frozen: give the optimizer only parameters that are trained")
+                raise ValueError(f"{name} is frozen (requires_grad=False); give the optimizer only parameters that are trained")
         self._check_unowned()
         self._world, self._me = group.size(), group.rank()
         self._comm = Ranks([group], self._all[0].device)
@@ -130,8 +130,8 @@ class ZeroRedundancyOptimizer(Shards, Optimizer):
         if shared() is not None:
             gc.collect()  # an unused one may be in a reference cycle
         if (name := shared()) is not None:
-            raise RuntimeError(f"{name} is another ZeroRedundancyOptimizer's already, which takes its gradients: delete that one first, or make a "
-                               "new model")
+            raise RuntimeError(f"{name} already belongs to a different ZeroRedundancyOptimizer, which takes its gradients; delete that one first, or "
+                               "make a new model")
 
     def _agree(self, optimizer_class: type[Fused], defaults: dict[str, Any], bucket_bytes: int) -> None:
         hyper = [{k: v for k, v in g.items() if k not in NOT_HYPER} for g in self.param_groups]
@@ -156,8 +156,8 @@ class ZeroRedundancyOptimizer(Shards, Optimizer):
                 row = columns_of(p) or p.numel()
                 if s.offset % row or s.size % row:
                     why = "clip_factor= clips rows" if group.get("clip_factor") is not None else f"the formula of {type(inner).__name__} has values of rows"
-                    raise ValueError(f"{why}, and one of {name}, of {row} elements, is in parts on two ranks: give it a group with clip_factor=None "
-                                     "where that is why, or take DistributedDataParallel")
+                    raise ValueError(f"{why}, and a row of {name}, of {count_words(row, 'element')}, is divided between two ranks; give it a group with "
+                                     "clip_factor=None if that is the reason, or use DistributedDataParallel")
 
     def _make_inner(self, optimizer_class: type[Fused], defaults: dict[str, Any]) -> None:
         """Makes the optimizer of this rank's share: one parameter per slice, and an empty one per dtype and group."""
@@ -233,7 +233,7 @@ class ZeroRedundancyOptimizer(Shards, Optimizer):
         mine = {id(part): i for i, (part, _) in self._shard.items()}
         rows: list[dict[str, float]] = [{} for _ in self._all]
         for part in engine.parts:
-            for report in layers.reports_of(part, wait) or ():
+            for report in layers.reports_of(engine, part, wait) or ():
                 if id(report.param) in mine:
                     rows[mine[id(report.param)]] = report.sums
         sums = layers.add_up(self._comm, rows, layers.SUMS) if self._world > 1 else rows
@@ -280,8 +280,8 @@ class ZeroRedundancyOptimizer(Shards, Optimizer):
     def _take(self, bucket: Bucket, index: int, p: Tensor) -> None:
         """Adds a gradient to its bucket, divided by the number of ranks."""
         if bucket.taken[index]:
-            raise RuntimeError(f"a second gradient of {self._names[bucket.indices[index]]} before step() or zero_grad(): "
-                               "accumulate with no_sync() around all backward() but the last")
+            raise RuntimeError(f"{self._names[bucket.indices[index]]} got a second gradient before step() or zero_grad(); "
+                               "accumulate with no_sync() around each backward() but the last")
         torch.mul(p.grad, 1.0 / self._world, out=bucket.views[index])
         bucket.taken[index] = True
         p.grad = None
@@ -348,7 +348,7 @@ class ZeroRedundancyOptimizer(Shards, Optimizer):
         if missing:
             self._comm.raise_alarm("a step without all gradients")
             raise RankError(f"rank {self._comm.me}: step() found no gradient of {', '.join(missing[:3])}"
-                            f"{' and others' * (len(missing) > 3)}: pass allow_unused=True, which takes zero")
+                            f"{' and others' * (len(missing) > 3)}; pass allow_unused=True, which takes zeros instead")
         self._send_full()
         for bucket in self._buckets:
             if not bucket.done:
@@ -385,8 +385,8 @@ class ZeroRedundancyOptimizer(Shards, Optimizer):
             with torch.enable_grad():
                 loss = closure()
         if hasattr(self, "grad_scale") and self._reduces:
-            raise RuntimeError("ZeroRedundancyOptimizer is stepped by a GradScaler, which saw gradients that are not summed: "
-                               "pass scaler=stepfuse.torch.LossScaler(), and max_norm= for the clipping")
+            raise RuntimeError("ZeroRedundancyOptimizer was stepped by a GradScaler, which saw gradients that ranks have not added up; "
+                               "pass scaler=stepfuse.torch.LossScaler() instead, and max_norm= for clipping")
         self._check_whole()
         self._take_writes()
         if self._reduces:
@@ -406,9 +406,9 @@ class ZeroRedundancyOptimizer(Shards, Optimizer):
         for i in self._outside.written():
             p, home = self._all[i], self._homes[i]
             if (p.shape, p.dtype, p.device) != (home.shape, home.dtype, home.device):
-                self._comm.raise_alarm("a parameter that is another than the optimizer was made with")
-                raise TypeError(f"ZeroRedundancyOptimizer: {self._names[i]} is {p.dtype} of shape {tuple(p.shape)} on {p.device}, and was "
-                                f"{home.dtype} of shape {tuple(home.shape)} on {home.device} when the optimizer was made: make a new one "
+                self._comm.raise_alarm("a parameter that differs from the one at construction")
+                raise TypeError(f"ZeroRedundancyOptimizer: {self._names[i]} is {p.dtype} of shape {tuple(p.shape)} on {p.device}, but was "
+                                f"{home.dtype} of shape {tuple(home.shape)} on {home.device} when the optimizer was made; make a new optimizer "
                                 "after model.to() and the like")
             if p.data_ptr() != home.data_ptr() or p.stride() != home.stride():
                 home.copy_(p.detach())
@@ -420,8 +420,8 @@ class ZeroRedundancyOptimizer(Shards, Optimizer):
     def _check_whole(self) -> None:
         self.wait()
         if self._broken is not None:
-            raise RankError(f"the weights were not all gathered after a step ({self._broken}): this optimizer and its model cannot be used any "
-                            "more: make new ones, and load the last checkpoint")
+            raise RankError(f"the weights were not all gathered after a step ({self._broken}), so this optimizer and its model can no longer be used; "
+                            "make new ones, and load the last checkpoint")
 
     def _gather(self) -> None:
         """Sends the updated weights to all ranks, in the order in which forward needs them. A failure from here on leaves half
