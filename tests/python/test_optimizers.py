@@ -181,7 +181,7 @@ def test_copies_go_on_alike(how):
 @pytest.mark.parametrize("how", [copy.deepcopy, lambda optimizer: pickle.loads(pickle.dumps(optimizer))], ids=["deepcopy", "pickle"])
 def test_copies_check_new_groups(how):
     optimizer = how(AdamW([torch.nn.Parameter(torch.ones(4, 8))]))
-    for wrong, message in (({"betas": (2.0, 3.0)}, r"betas\[0\]=2.0"), ({"moments": "nonsense"}, "no format 'nonsense'")):
+    for wrong, message in (({"betas": (2.0, 3.0)}, r"betas\[0\]: expected a number >= 0 and < 1; got 2.0"), ({"moments": "nonsense"}, "no format 'nonsense'")):
         with pytest.raises(ValueError, match=message):
             optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(4, 8))], **wrong})
     assert len(optimizer.param_groups) == 1
