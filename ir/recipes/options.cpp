@@ -248,7 +248,8 @@ std::vector<RecipeOption> make_table() {
           choice("master", &Options::master, kMaster, "f32",
                  "keep weights in low precision plus an f32 master copy, or a compact remainder")),
       alias(choice("model", &Options::model, choices_of(kModelTypes), "",
-                   "storage type of the weights with --master or --weight-rounding")),
+                   "storage type of the weights with --master or --weight-rounding [f16 for f16 "
+                   "gradients, else bf16]")),
       alias(choice("copy-scale", &Options::copy_scale, copy_scales(), "delayed",
                    "scaling of 8-bit weight copies: per tensor (delayed, current), per 32 elements "
                    "(mx, mx-rceil), per 32x32 block (mxfp8, mxfp8-rceil) or per 128x128 block "
@@ -262,7 +263,8 @@ std::vector<RecipeOption> make_table() {
       choice("loss-scale", &Options::loss_scale, kLossScale, "dynamic",
              "unscale the gradients and adapt the loss scale; apex, megatron: with hysteresis"),
       choice("scale-role", &Options::scale_role, kScaleRole, "",
-             "which of several steps on one loss scale updates it: owner, member (no), last"),
+             "whether this step updates a loss scale that several use: owner (alone), member (no), "
+             "last (for all)"),
       flag("scale-bounds", &Options::scale_bounds,
            "keep the loss scale between args min_scale and max_scale"),
       flag("check", &Options::check, "skip the step if a gradient is inf or NaN"),

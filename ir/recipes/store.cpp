@@ -84,9 +84,10 @@ void set_weight(RecipeOptions& o, std::string_view form, std::string_view entry)
   o.copy_scale = CopyScale::none;
   if (form == "f32" || set_copies(o, form)) return;
   if (!type || !kModelTypes.contains(*type)) {
-    refuse(entry, fmt::format("weights are stored as f32, as {}, as in weight=bf16+ecc24, or as "
-                              "scaled copies, as in weight=mxfp8",
-                              names(kModelTypes, ", ")));
+    refuse(entry,
+           fmt::format("expected f32, a type ({}), a type with a master, as in bf16+ecc24, or "
+                       "scaled copies, as in mxfp8",
+                       names(kModelTypes, ", ")));
   }
   o.model = type;
   auto master = value_of<Master::Kind>(

@@ -20,9 +20,9 @@ namespace {
 std::optional<cuda::CodeTarget> cuda_target(std::string_view name, const std::string& options) {
   cuda::CodeTarget target;
   target.options = options;
-  if (name.starts_with("sm_")) {
+  if (name.starts_with("sm")) {
     target.kind = cuda::CodeKind::cubin;
-  } else if (name.starts_with("compute_")) {
+  } else if (name.starts_with("compute")) {
     target.kind = cuda::CodeKind::ptx;
   } else {
     return std::nullopt;

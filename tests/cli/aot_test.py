@@ -95,6 +95,7 @@ class Aot(Case):
         self.fails(2, "this machine", "aot", "sgd", "--for", "host", "-o", self.folder)
         self.fails(2, "unknown processor level", "aot", "sgd", "--for", "pentium", "-o", self.folder)
         self.fails(2, "not a target", "aot", "sgd", "--for", "sm_fast", "-o", self.folder)
+        self.fails(2, "'sm90' is not a target; write sm_90", "aot", "sgd", "--for", "sm90", "-o", self.folder)
         # A target that cannot be compiled is noticed before kernels for the others are written.
         self.need("llvm")
         self.fails(2, "unknown processor level", "aot", "sgd", "--for", "x86-64,pentium", "-o", self.folder)

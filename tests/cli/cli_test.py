@@ -53,6 +53,8 @@ class Usage(Case):
 
     def test_unknown_words_suggest_near_ones(self):
         self.fails(2, "there is no verb 'dmp'; did you mean 'dump'?", "dmp", "adamw")
+        self.fails(2, "there is no verb 'adamw'; to run the recipe, write `stepfuse run adamw`", "adamw", "--clip")
+        self.fails(2, "--clip: `check` takes no options of recipes; leave it out", "check", "mine.opt", "--clip")
         self.fails(2, "no recipe and no file 'adamww'; did you mean 'adamw' or 'adam'", "dump", "adamww")
         self.fails(2, "'--clp' is not understood; did you mean '--clip'?", "run", "adamw", "--clp")
         self.fails(2, "--emit: 'shedule' is not one of", "dump", "adamw", "--emit=shedule")

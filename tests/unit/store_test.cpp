@@ -105,8 +105,8 @@ TEST_CASE("--store refuses what it cannot do, and says what it can") {
   CHECK(has(refusal("grad=f16"), "option --grad"));
   CHECK(has(refusal("master=f32"), "weight=bf16+f32"));
   CHECK(has(refusal("weight@100=bf16"), "leave out '@'"));
-  CHECK(has(refusal("weight=i8+f32"), "weights are stored as f32, as f16, bf16, f8e4m3, f8e5m2, "));
-  CHECK(has(refusal("weight=i8+f32"), "as in weight=mxfp8"));
+  CHECK(has(refusal("weight=i8+f32"), "expected f32, a type (f16, bf16, f8e4m3, f8e5m2), "));
+  CHECK(has(refusal("weight=i8+f32"), "as in mxfp8"));
   CHECK(has(refusal("weight=bf16+ecc16"), "f32, remainder or ecc24"));
   CHECK(has(refusal("weight=f8e4m3:largest"), "block128-f32"));
   const std::string scales = refusal("weight=f8e4m3:largest");

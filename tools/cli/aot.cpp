@@ -20,8 +20,8 @@ constexpr std::string_view kAotFooter = R"(Examples:
   stepfuse aot my_step.sf --layout model.json --for x86-64-v4,sm_100 -o kernels
 
 NVRTC is needed for sm_NN and compute_NN, LLVM for processor levels. The folder serves every process that
-runs this version of stepfuse: set STEPFUSE_KERNELS=kernels, or call use_kernels("kernels"). The options
-must be the program's. The layout must have its storage types; sizes do not matter. A layout file is
+runs this version of stepfuse: set STEPFUSE_KERNELS=kernels, or call use_kernels("kernels"). Pass the
+options that your program uses, and a layout with its storage types; sizes do not matter. A layout file is
 {"name": "model", "tensors": [{"name": "w", "shape": [1024, 768]}]}. A processor uses the best level that it
 has; a GPU uses the nearest cubin of its generation, or PTX if it is newer.)";
 

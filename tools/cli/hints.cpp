@@ -99,6 +99,10 @@ std::string explain_extra(const CLI::App& verb, const std::vector<std::string>& 
                          name, argument, argument, value);
     }
   }
+  auto is_name = [&](const RecipeOption& row) { return name == fmt::format("--{}", row.name); };
+  if (!takes_recipe && std::ranges::any_of(recipe_option_table(), is_name)) {
+    return fmt::format("{}: `{}` takes no options of recipes; leave it out", name, verb.get_name());
+  }
   std::vector<std::string> known;
   for (const CLI::Option* o : verb.get_options()) {
     for (const std::string& n : o->get_lnames()) known.push_back("--" + n);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <stepfuse/error.hpp>
+#include <stepfuse/recipes.hpp>
 
 #include "ir/text/near_names.hpp"
 #include "ir/text/printable.hpp"
@@ -83,7 +84,10 @@ int report_usage(const CLI::App& app, const CLI::ParseError& e,
   if (verb == &app && !words.empty()) {
     std::vector<std::string> verbs;
     for (const CLI::App* s : app.get_subcommands({})) verbs.push_back(s->get_name());
-    message = fmt::format("there is no verb '{}'{}", words[0], did_you_mean(words[0], verbs));
+    std::string near = is_recipe(words[0])
+                           ? fmt::format("; to run the recipe, write `stepfuse run {}`", words[0])
+                           : did_you_mean(words[0], verbs);
+    message = fmt::format("there is no verb '{}'{}", words[0], near);
   } else if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr && !verb->remaining().empty()) {
     message = explain_extra(*verb, words);
   }
