@@ -34,6 +34,10 @@ class Case(unittest.TestCase):
         self.assertEqual(done.returncode, 0, f"{words}: {done.err}")
         return done.stdout.decode()
 
+    def need_no_sanitizer(self, why):
+        if b"AddressSanitizer" in call("--help", environment={"ASAN_OPTIONS": "help=1"}).stderr:
+            self.skipTest(f"the tool is built under a sanitizer: {why}")
+
     def fails(self, code, expected, *words, **options):
         """The message on standard error, which holds every one of the expected parts."""
         done = call(*words, **options)

@@ -71,20 +71,15 @@ class Failures(Case):
         return subprocess.run([BINARY, *map(str, words)], input=text, capture_output=True, env=ENVIRONMENT,
                               preexec_fn=limit, timeout=1500, check=False)
 
-    def need_limits(self):
-        if b"AddressSanitizer" in subprocess.run([BINARY, "--help"], env={**ENVIRONMENT, "ASAN_OPTIONS": "help=1"},
-                                                 capture_output=True, check=False).stderr:
-            self.skipTest("sanitizers need the address space")
-
     def test_a_layout_of_too_many_rows_is_refused_before_it_takes_memory(self):
-        self.need_limits()
+        self.need_no_sanitizer("it needs the address space")
         layout = self.file("rows.json", json.dumps({"name": "rows", "tensors": [{"name": "w", "shape": [2**44, 1]}]}))
         done = self.limited(1000, "explain", "adafactor", "--no-compile", "--layout", layout)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("has a value per row, and the tensors up to 0 have 17592186044416 of them", done.stderr.decode())
 
     def test_out_of_memory(self):
-        self.need_limits()
+        self.need_no_sanitizer("it needs the address space")
         done = self.limited(400, "check", "-", text=b" " * (300 << 20))
         self.assertEqual((done.returncode, done.stderr.decode()), (3, "stepfuse: out of memory\n"))
         done = self.limited(1000, "run", "adamw", "--backend=interpret", "--params=1e9")
