@@ -80,6 +80,15 @@ def check_taken(before, written, master, after):
     assert torch.equal(after, master.to(after.dtype))
 
 
+def check_next_step(change, model, best, optimizer):
+    before = {"weight": model.weight.detach().clone(), "master": optimizer.state[model.weight]["master"].clone()}
+    change(model, best)
+    written = model.weight.detach().clone()
+    model.weight.grad = torch.full_like(model.weight, 3.0)
+    optimizer.step()
+    check_taken(before, written, optimizer.state[model.weight]["master"], model.weight)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("change", WRITES, ids=lambda change: change.__name__)
 def test_is_in_the_master(change, dtype):
@@ -87,12 +96,7 @@ def test_is_in_the_master(change, dtype):
         pytest.skip("this case needs bfloat16")
     model, best, optimizer = trained(dtype)
     for _ in range(2):  # the second write is noticed as well
-        before = {"weight": model.weight.detach().clone(), "master": optimizer.state[model.weight]["master"].clone()}
-        change(model, best)
-        written = model.weight.detach().clone()
-        model.weight.grad = torch.full_like(model.weight, 3.0)
-        optimizer.step()
-        check_taken(before, written, optimizer.state[model.weight]["master"], model.weight)
+        check_next_step(change, model, best, optimizer)
         # The step's own writes do not count.
         assert not optimizer._engine.walk.written()
         for _ in range(3):
@@ -254,12 +258,7 @@ AGAIN = [reloaded, loaded_into_itself, away_and_back, lambda *both: copy.deepcop
 def test_after_a_load_or_a_copy(again, change, dtype):
     model, best, optimizer = trained(dtype)
     model, optimizer = again(model, optimizer)
-    before = {"weight": model.weight.detach().clone(), "master": optimizer.state[model.weight]["master"].clone()}
-    change(model, best)
-    written = model.weight.detach().clone()
-    model.weight.grad = torch.full_like(model.weight, 3.0)
-    optimizer.step()
-    check_taken(before, written, optimizer.state[model.weight]["master"], model.weight)
+    check_next_step(change, model, best, optimizer)
 
 
 def test_a_group_that_was_away_is_written_to():
