@@ -97,10 +97,11 @@ class Parser : TokenReader<Lexer> {
   }
 
   Granularity parse_granularity() {
-    for (const NamedGranularity& d : kGranularities) {
-      if (!is_tile(d.at) && take_word(d.name)) return d.at;
-    }
-    fail_expected("row, column, tensor, group or step");
+    const auto* found = std::ranges::find_if(kGranularities, [&](const NamedGranularity& g) {
+      return !is_tile(g.at) && take_word(g.name);
+    });
+    if (found == std::end(kGranularities)) fail_expected("row, column, tensor, group or step");
+    return found->at;
   }
 
   // --- expressions

@@ -106,12 +106,13 @@ def digest_of_tree():
 
 
 class Copy:
-    """A copy of the tree for planting faults. It contains its build folder, so that ccache recognises the files."""
+    """A copy of the tree for planting faults, with its build folder inside, so that ccache serves all copies."""
 
     def __init__(self, source, cores):
         self.source, self.build, self.cores = source, source / "build", cores
         self.bin = self.build / "bin"
-        self.environment = {**os.environ, "STEPFUSE_CACHE": "off", "STEPFUSE_FAKE_DRIVER": str(self.build / "fake_driver")}
+        self.environment = {**os.environ, "STEPFUSE_CACHE": "off", "STEPFUSE_FAKE_DRIVER": str(self.build / "fake_driver"),
+                            "CCACHE_BASEDIR": str(source)}
         # The store compiles a kernel again only if a fault changes its text.
         for folder in ("build/tests/nvrtc/store", "build/nvrtc"):
             if list((ROOT / folder).glob("libnvrtc.so*")):
@@ -140,14 +141,16 @@ class Copy:
             if path.is_file() and inside.parts[0] != "build" and str(inside) not in names:
                 path.unlink()
         self.build.mkdir(parents=True, exist_ok=True)
-        code, output = self.call(["cmake", "-S", str(self.source), "-B", str(self.build), "-G", "Ninja",
-                                  "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG"])
+        launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+        code, output = self.call(["cmake", "-S", str(self.source), "-B", str(self.build), "-G", "Ninja", *launcher,
+                                  "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG",
+                                  "-DSTEPFUSE_WERROR=OFF"])  # a fault may leave a function unused
         if code != 0:
             sys.exit(output)
 
-    def make(self, runs):
+    def make(self, runs, cores=None):
         targets = {command_of(run, self)[0] for run in runs}
-        return self.call(["ninja", "-C", str(self.build), "-j", str(self.cores), "--quiet", *sorted(targets)])
+        return self.call(["ninja", "-C", str(self.build), "-j", str(cores or self.cores), "--quiet", *sorted(targets)])
 
     def test(self, run, limit=None):
         words = command_of(run, self)[1]
@@ -250,7 +253,7 @@ def main():
     runs = sorted({r for f in todo for r in f.run})
     print(f"{len(faults)} faults, {len(todo)} to plant; first the tests without any", flush=True)
     for copy in copies:
-        code, output = copy.make(runs)
+        code, output = copy.make(runs, os.cpu_count())
         if code != 0:
             sys.exit(output)
     sound = AREA / "sound.json"  # time of each test without a fault

@@ -159,18 +159,23 @@ TEST_CASE("of what a tensor has not, zeros are loaded and nothing is stored") {
   CHECK(shard.sum == std::vector<float>(5, 7.0F));
 }
 
-TEST_CASE("what a signature tells of sizes") {
-  Program p = parse(kEither);
-  auto sizes = [&](uint64_t elements) {
+TEST_CASE("a signature implies a range of sizes") {
+  using Range = std::pair<uint64_t, uint64_t>;
+  auto sizes = [](const std::string& text, uint64_t elements) {
+    Program p = parse(text);
     TensorSizes s = sizes_of(p, of_size(p, elements, signature_of(p)));
-    return std::pair(s.from, s.below);
+    return Range(s.from, s.below);
   };
   constexpr uint64_t kAny = Buffer::kAnySize;
-  CHECK(sizes(0) ==
-        std::pair<uint64_t, uint64_t>(0, 100));  // @some has two ends: it lacks before or behind
-  CHECK(sizes(50) == std::pair<uint64_t, uint64_t>(10, 100));
-  CHECK(sizes(150) == std::pair<uint64_t, uint64_t>(100, 200));
-  CHECK(sizes(500) == std::pair<uint64_t, uint64_t>(100, kAny));
+  CHECK(sizes(kEither, 0) ==
+        Range(0, 100));  // @some has two ends: a tensor without it lies before or after
+  CHECK(sizes(kEither, 50) == Range(10, 100));
+  CHECK(sizes(kEither, 150) == Range(100, 200));
+  CHECK(sizes(kEither, 500) == Range(100, kAny));
+  CHECK(sizes(with_sizes("below 20"), 19) == Range(0, 20));
+  CHECK(sizes(with_sizes("below 20"), 20) == Range(20, kAny));
+  CHECK(sizes(with_sizes("from 20"), 19) == Range(0, 20));
+  CHECK(sizes(with_sizes("from 20"), 20) == Range(20, kAny));
 }
 
 TEST_CASE("kernels know of each tensor which buffers it has, and compute nothing for the others") {
