@@ -65,10 +65,19 @@ class Bench(Case):
     def test_the_picture_is_well_formed(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "bench.svg"
-            self.ok("bench", "adamw", *self.SMALL, "-o", path)
+            step = pathlib.Path(folder) / "a<b&c.sf"
+            step.write_text((SOURCE / "tests/unit/classic.sf").read_text())
+            self.ok("bench", step, *self.SMALL, *self.all_set(), "-o", path)
             root = xml.etree.ElementTree.parse(path).getroot()
             self.assertEqual(len(root.findall("{http://www.w3.org/2000/svg}line")), 3)
-            self.fails(2, "no_such", "bench", "adamw", *self.SMALL, "-o", pathlib.Path(folder) / "no_such" / "b.svg")
+            self.assertIn("a<b&c.sf", "".join(root.itertext()))
+
+    def test_a_picture_that_cannot_be_written_is_refused_before_the_measurement(self):
+        endless = ("--params", "1M", "--rounds", "1000")
+        with tempfile.TemporaryDirectory() as folder:
+            self.fails(2, "no_such", "bench", "adamw", *endless, "-o", pathlib.Path(folder) / "no_such" / "b.svg")
+            self.fails(2, "it is a folder", "bench", "adamw", *endless, "-o", folder)
+            self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
 
     def test_a_step_of_ones_own_and_the_shapes_of_a_checkpoint(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -80,6 +89,9 @@ class Bench(Case):
             out = json.loads(self.ok("bench", SOURCE / "tests/unit/classic.sf", "--layout", path, "--rounds", "1",
                                      "--json", *self.all_set()))
             self.assertEqual((out["parameters"], out["tensors"], out["layout"]), (16, 2, "model"))
+            odd = path.rename(pathlib.Path(folder) / "\x1b[2J.safetensors")
+            self.assertNotIn("\x1b", self.ok("bench", "sgd", "--layout", odd, "--rounds", "1"))
+            odd.rename(path)
             path.write_bytes(b"x")
             self.fails(2, "model.safetensors", "bench", "adamw", "--layout", path)
 

@@ -21,6 +21,7 @@ import hashlib
 import json
 import os
 import pathlib
+import queue
 import random
 import shlex
 import shutil
@@ -259,13 +260,25 @@ def main():
     sound = AREA / "sound.json"  # time of each test without a fault
     tree = digest_of_tree()
     times = json.loads(sound.read_text()).get(tree, {}) if sound.exists() else {}
-    for r in [r for r in runs if r not in times]:
-        begin = time.monotonic()
-        code, output = copies[0].test(r)
+    free, lock = queue.SimpleQueue(), threading.Lock()
+    for copy in copies:
+        free.put(copy)
+
+    def measure(run):
+        copy, begin = free.get(), time.monotonic()
+        code, output = copy.test(run)
+        free.put(copy)
         if code != 0 or ran_nothing(output):
-            sys.exit(f"{'fails' if code else 'runs no test'} without a fault: {r}\n{output[-3000:]}")
-        times[r] = time.monotonic() - begin
-        sound.write_text(json.dumps({tree: times}, indent=1))
+            return f"{'fails' if code else 'runs no test'} without a fault: {run}\n{output[-3000:]}"
+        with lock:
+            times[run] = time.monotonic() - begin
+            sound.write_text(json.dumps({tree: times}, indent=1))
+        return ""
+
+    with concurrent.futures.ThreadPoolExecutor(len(copies)) as pool:
+        wrong = [w for w in pool.map(measure, [r for r in runs if r not in times]) if w]
+    if wrong:
+        sys.exit("\n".join(wrong))
     limits = {r: max(LIMIT_S, 5 * times[r]) for r in runs}
     todo.sort(key=lambda f: sum(times[r] for r in f.run))  # short ones first
     planted = []

@@ -44,6 +44,7 @@ struct BenchArguments {
 };
 
 int run_bench(const BenchArguments& o) {
+  if (!o.picture.empty()) check_writable(o.picture);
   Source source = load_source(o.source);
   LayoutFile layout = load_layout(o.source, source.program, kBenchParams);
   BenchOptions options{.threads = o.threads,

@@ -1,6 +1,8 @@
 // `stepfuse bench` as a table, as JSON and as a picture. Knows the measurement.
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -19,6 +21,20 @@ std::string milliseconds(double seconds) { return fmt::format("{:.4g}", seconds 
 
 std::string label_of(const BenchRow& row) {
   return fmt::format("{}, {} thread{}", row.name, row.threads, row.threads == 1 ? "" : "s");
+}
+
+// The text with XML's signs replaced by their names.
+std::string xml_text(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else
+      out += c;
+  }
+  return out;
 }
 
 }  // namespace
@@ -85,7 +101,7 @@ std::string bench_picture(const BenchReport& r) {
       "<text x=\"16\" y=\"24\" font-size=\"15\">{}: one step over {} parameters</text>\n"
       "<text x=\"16\" y=\"44\" fill=\"#555\">{}; shorter is better, dashed: the floor, {:.0f} "
       "bytes per parameter at the memory's speed</text>\n",
-      kLeft + kWidth + 110, height, r.title, with_commas(r.parameters), r.cpu,
+      kLeft + kWidth + 110, height, xml_text(r.title), with_commas(r.parameters), xml_text(r.cpu),
       r.rows[0].bytes_per_parameter);
   int y = kTop;
   for (const BenchRow& row : r.rows) {
@@ -99,8 +115,8 @@ std::string bench_picture(const BenchReport& r) {
         "<text x=\"{:.1f}\" y=\"{}\">{} ms</text>\n"
         "<line x1=\"{:.1f}\" y1=\"{}\" x2=\"{:.1f}\" y2=\"{}\" stroke=\"#222\" "
         "stroke-dasharray=\"3\"/>\n",
-        kLeft - 8, y + 15, label_of(row), kLeft, y, x(row.median()) - kLeft, kBar - 5, colour,
-        x(row.median()) + 6, y + 15, milliseconds(row.median()), x(floor), y - 2, x(floor),
+        kLeft - 8, y + 15, xml_text(label_of(row)), kLeft, y, x(row.median()) - kLeft, kBar - 5,
+        colour, x(row.median()) + 6, y + 15, milliseconds(row.median()), x(floor), y - 2, x(floor),
         y + kBar - 3);
     y += kBar;
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -53,20 +54,31 @@ void write_stream(const std::string& path, std::string_view bytes) {
   if (!ok) fail("write", path);
 }
 
-}  // namespace
-
-void write_file(const std::string& path, std::string_view bytes) {
+// The file that a write to `path` replaces, or nothing if the bytes go into an open stream: /dev/stdout is whatever the
+// caller has open, perhaps a file that others write to as well. Links are followed.
+std::optional<std::string> replaced_by(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code none;
   fs::file_status there = fs::status(path, none);
   bool replaced = !fs::exists(there) || fs::is_regular_file(there) || fs::is_directory(there);
-  // /dev/stdout is whatever the caller has open, perhaps a file that others write to as well.
-  if (!replaced || path.starts_with("/dev/")) return write_stream(path, bytes);
-  fs::path file = path;
-  if (fs::is_symlink(fs::symlink_status(file, none)) && fs::exists(there))
-    file = fs::canonical(file);
-  constexpr unsigned kNew = 0666;  // before the caller's umask
-  write_named([&] { replace_file(file.string(), bytes, kNew); });
+  if (!replaced || path.starts_with("/dev/")) return std::nullopt;
+  bool link = fs::is_symlink(fs::symlink_status(path, none)) && fs::exists(there);
+  return link ? fs::canonical(path).string() : path;
+}
+
+constexpr unsigned kNewMode = 0666;  // before the caller's umask
+
+}  // namespace
+
+void write_file(const std::string& path, std::string_view bytes) {
+  std::optional<std::string> file = replaced_by(path);
+  if (!file) return write_stream(path, bytes);
+  write_named([&] { replace_file(*file, bytes, kNewMode); });
+}
+
+void check_writable(const std::string& path) {
+  std::optional<std::string> file = replaced_by(path);
+  if (file) write_named([&] { NewFile unused(*file, kNewMode); });
 }
 
 }  // namespace stepfuse

@@ -16,6 +16,9 @@ std::string read_text_file(const std::string& path);
 // content then remains.
 void write_file(const std::string& path, std::string_view bytes);
 
+// Throws what write_file() would throw about the name, and writes nothing: for a check before long work.
+void check_writable(const std::string& path);
+
 // Writes a file that the user has named by `write`. The library reports one that cannot be written as Error{device};
 // here it is a mistake of the user, thus Error{usage}.
 template <class Write>
