@@ -10,7 +10,7 @@
 A fault is a row of a table next to this file: a file, the text before (which occurs there once) and after, and the
 tests to run. Faults are planted in copies of the tree in build-mutate/, one per job, each with its own build folder;
 the working tree is not touched. The results are: killed, a test failed or hung; survived, all passed; no fault, the
-text does not compile. build-mutate/results.json stores them, and a fault with a result is planted again only if its row
+text does not compile. build-mutate/results.json stores them. A fault that was noticed is planted again only if its row
 or its file has changed. Rows that are known to change nothing say so in `equivalent`, and are not counted.
 """
 
@@ -119,6 +119,9 @@ class Copy:
             if list((ROOT / folder).glob("libnvrtc.so*")):
                 self.environment["STEPFUSE_NVRTC_DIR"] = str(ROOT / folder)
                 break
+        disassembler = ROOT / "build/nvdisasm/nvdisasm"
+        if disassembler.exists():
+            self.environment["STEPFUSE_NVDISASM"] = str(disassembler)
 
     def call(self, words, limit=None, more=None):
         """Exit code and output; None if it exceeded its time limit."""
@@ -185,7 +188,8 @@ class Copy:
 
 
 def ran_nothing(output):
-    return "test cases: 0 " in " ".join(output.split()) or "Ran 0 tests" in output
+    counts = " ".join(output.split())
+    return any(none in counts for none in ("test cases: 0 ", "assertions: 0 ", "Ran 0 tests", "No tests were found"))
 
 
 def plant_all(todo, copies, limits, keep):
@@ -250,7 +254,7 @@ def main():
         copy.prepare()
     kept = AREA / "results.json"
     results = json.loads(kept.read_text()) if kept.exists() else {}
-    todo = [f for f in faults if args.again or f.key() not in results]
+    todo = [f for f in faults if args.again or results.get(f.key(), {}).get("result") not in ("killed", "hung")]
     runs = sorted({r for f in todo for r in f.run})
     print(f"{len(faults)} faults, {len(todo)} to plant; first the tests without any", flush=True)
     for copy in copies:

@@ -68,6 +68,21 @@ constexpr const char* kKept = R"(step @kept {
 }
 )";
 
+// Unfused, the second kernel fetches a value per square with each of its rows and makes another one of the same type.
+constexpr const char* kChained = R"(step @chained {
+  buffer @w : f32 inout
+  %w = load @w : [f32]
+  %most = reduce_max %w : <f32/128x128>
+  stage one
+  %a = add %most, 1 : <f32/128x128>
+  stage two
+  %b = mul %a, %a : <f32/128x128>
+  stage three
+  %new = mul %w, %b : [f32]
+  store @w, %new
+}
+)";
+
 // Squares of two sizes in one phase. The smaller ones lie in the larger.
 constexpr const char* kSides = R"(step @sides {
   buffer @w : f32 inout
@@ -137,6 +152,7 @@ TEST_CASE("squares are reduced, loaded and stored, in every form") {
       CHECK(outcome(kStep, form, options) == "");
       CHECK(outcome(without_columns(), form, options) == "");
       CHECK(outcome(kKept, form, options) == "");
+      CHECK(outcome(kChained, form, options) == "");
       CHECK(outcome(kSides, form, options) == "");
       for (int side : {16, 32}) {
         CAPTURE(side);

@@ -1,6 +1,7 @@
 // The interpreter on hand-computed cases: granularities, absent tensors, states, the reduction order.
 #include "ir/semantics/interpreter.hpp"
 
+#include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -113,4 +114,41 @@ TEST_CASE("a bound buffer is loaded and stored in each tensor's own dtype") {
   interpret(p, data);
   CHECK(widen(a[0], DType::f16) == 1.5F);
   CHECK(widen(b[0], DType::bf16) == 1.5F);
+}
+
+TEST_CASE(
+    "a reduction over no elements is its identity, which no element changes by being combined") {
+  Program p = parse(R"(step @s {
+    buffer @w : f32 inout
+    report @sum : f32
+    report @most : f32
+    report @least : f32
+    report @any : bool
+    %w = load @w : [f32]
+    %sum = reduce_add %w : f32
+    %most = reduce_max %w : f32
+    %least = reduce_min %w : f32
+    %large = lt 1, %w : [bool]
+    %any = reduce_any %large : bool
+    store @w, %w
+    write @sum, %sum
+    write @most, %most
+    write @least, %least
+    write @any, %any
+  })");
+  auto reduced = [&](std::vector<float> w) {
+    StepData data;
+    data.tensors = {{.size = w.size(), .data = {w.data()}, .dtypes = {DType::f32}}};
+    data.states = {{Bits::of(5.0F)}, {Bits::of(5.0F)}, {Bits::of(5.0F)}, {Bits::of(true)}};
+    interpret(p, data);
+    return data.states;
+  };
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  auto empty = reduced({});
+  CHECK(empty[0][0] == Bits::of(0.0F));
+  CHECK(empty[1][0] == Bits::of(-kInf));
+  CHECK(empty[2][0] == Bits::of(kInf));
+  CHECK(empty[3][0] == Bits::of(false));
+  CHECK(reduced({-kInf, -kInf})[1][0] == Bits::of(-kInf));
+  CHECK(reduced({kInf, kInf})[2][0] == Bits::of(kInf));
 }

@@ -57,6 +57,12 @@ class Rig {
     interpret(program, data_);
   }
   void run(float value) { run(value, value); }
+  // Both gradients are absent.
+  void run_without_gradients() {
+    for (auto& t : data_.tensors) t.present = false;
+    run(0);
+    for (auto& t : data_.tensors) t.present = true;
+  }
 
   std::vector<std::vector<float>>& array(const std::string& name) {
     return arrays_[static_cast<size_t>(program.find_buffer(name))];

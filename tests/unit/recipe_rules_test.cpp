@@ -199,6 +199,8 @@ TEST_CASE("norms of order 1 and infinity, clipping by value") {
   Rig inf("sgd", {.clip = Clip::inf});
   inf.run(2, -7);
   CHECK(inf.state("grad_norm") == 7);
+  inf.run_without_gradients();
+  CHECK(inf.state("grad_norm") == 0);
   Rig value("sgd", {.clip = Clip::value});
   value.set("max_value", 0.5);
   value.set("lr", 1);

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <stepfuse/parser.hpp>
 
@@ -248,4 +249,75 @@ TEST_CASE("unfused: what was stored in part is read back only for stores of the 
   CHECK(scratch_of(
             "%s = reduce_add %v : f32\nwrite @sum, %s\n%n = cast %g : [bf16]\nstore @copy, %n\n") ==
         1);
+}
+
+TEST_CASE(
+    "unfused: a kernel does not overwrite a value per square that it fetches with every row") {
+  auto scratch_of = [](const std::string& from, const std::string& type) {
+    Program p = parse(fmt::format(R"(step @chained {{
+    buffer @w : f32 inout
+    %w = load @w : [f32]
+    %most = reduce_max %w : <f32/128x128>
+    stage one
+    %a = add {0}, 1 : {1}
+    stage two
+    %b = mul %a, %a : {1}
+    stage three
+    %new = mul %w, %b : [f32]
+    store @w, %new
+}}
+)",
+                                  from, type));
+    return make_schedule(p, {.form = Form::unfused, .signatures = signatures_of(p)}).scratch.size();
+  };
+  CHECK(scratch_of("%w", "[f32]") == 1);
+  CHECK(scratch_of("%most", "<f32/128x128>") == 2);
+}
+
+TEST_CASE(
+    "unfused: a value is read back from a buffer that every tensor has, and else from a scratch "
+    "array") {
+  auto scratch_of = [](const std::string& sizes) {
+    Program p = parse(R"(step @kept {
+    buffer @g : f32 in
+    buffer @m : f32 inout)" +
+                      sizes + R"(
+    buffer @out : f32 out
+    %g = load @g : [f32]
+    %m = load @m : [f32]
+    stage first
+    %v = add %m, %g : [f32]
+    store @m, %v
+    stage second
+    %x = mul %v, %v : [f32]
+    store @out, %x
+}
+)");
+    return make_schedule(p, {.form = Form::unfused, .signatures = signatures_of(p)}).scratch.size();
+  };
+  CHECK(scratch_of("") == 0);
+  CHECK(scratch_of(" below 100") == 1);
+}
+
+TEST_CASE("unfused: a store waits until its buffer was loaded last, and its value is kept for it") {
+  auto scratch_of = [](const std::string& later) {
+    Program p = parse(R"(step @delayed {
+    buffer @g : f32 in
+    buffer @w : f32 inout
+    buffer @out : f32 out
+    %g = load @g : [f32]
+    %w = load @w : [f32]
+    stage first
+    %v = add %w, %g : [f32]
+    store @w, %v
+    stage second
+    %x = mul )" + later +
+                      R"(, %g : [f32]
+    store @out, %x
+}
+)");
+    return make_schedule(p, {.form = Form::unfused, .signatures = signatures_of(p)}).scratch.size();
+  };
+  CHECK(scratch_of("%g") == 0);
+  CHECK(scratch_of("%w") == 1);
 }
