@@ -2,18 +2,22 @@
 // the old value.
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
-#include <stepfuse/recipes.hpp>
-#include <stepfuse/stepfuse.hpp>
+#include <stepfuse/parser.hpp>
 
 #include "ir/semantics/narrow.hpp"
+#include "runtime/cpu/cpu_executor.hpp"
+#include "tests/support/kernel_runner.hpp"
 
 using namespace stepfuse;
+using namespace stepfuse::testing;
 
 namespace {
 
@@ -38,23 +42,29 @@ class ReadOnly {
   void* memory_ = nullptr;
 };
 
-void check_gradients(DType type, const ReadOnly& grad) {
-  for (int64_t size : {1, 3, 7, 9, 15, 17, 31, 33, 63, 65, 100}) {
+void check_gradients(DType type, const ReadOnly& grad, const std::string& level) {
+  Program program = parse(fmt::format(R"(step @s {{
+    buffer @grad : {0} in
+    buffer @weight : f32 inout
+    %narrow = load @grad : [{0}]
+    %g = cast %narrow : [f32]
+    %w = load @weight : [f32]
+    %new = sub %w, %g : [f32]
+    store @weight, %new
+  }})",
+                                      name(type)));
+  StepData data;
+  data.tensors = {{.dtypes = {type, DType::f32}}};
+  KernelRunner runner(program, data, {.level = level, .optimize = true});
+  for (size_t size : {1, 3, 7, 9, 15, 17, 31, 33, 63, 65, 100}) {
     CAPTURE(name(type));
+    CAPTURE(level);
     CAPTURE(size);
-    std::vector<float> weight(static_cast<size_t>(size), 1.0F);
-    Layout layout;
-    layout.add({.elements = static_cast<uint64_t>(size)});
-    Step step(make_recipe("sgd", {.grad = type}), layout, Device::cpu());
-    step.prepare();
-    step.bind_raw("weight", std::vector<void*>{weight.data()});
-    Args args = step.make_args();
-    args.set("lr", 1);
-    step.run(std::vector<void*>{grad.data()}, args);
-    (void)step.stats();
-    for (int64_t i = 0; i < size; ++i) {
-      CHECK(weight[static_cast<size_t>(i)] == static_cast<float>(1 - i));
-    }
+    std::vector<float> weight(size, 1.0F);
+    data.tensors[0].size = size;
+    data.tensors[0].data = {grad.data(), weight.data()};
+    runner.run(data, CpuExecutor(1));
+    for (size_t i = 0; i < size; ++i) CHECK(weight[i] == 1 - static_cast<float>(i));
   }
 }
 
@@ -67,6 +77,8 @@ TEST_CASE("gradients in read-only memory, with tails of all lengths") {
     wide.push_back(static_cast<float>(i));
     narrowed.push_back(static_cast<uint16_t>(narrow(wide.back(), DType::bf16)));
   }
-  check_gradients(DType::f32, ReadOnly(wide));
-  check_gradients(DType::bf16, ReadOnly(narrowed));
+  for (const char* level : {"host", "x86-64"}) {
+    check_gradients(DType::f32, ReadOnly(wide), level);
+    check_gradients(DType::bf16, ReadOnly(narrowed), level);
+  }
 }

@@ -19,6 +19,49 @@
 using namespace stepfuse;
 using namespace stepfuse::testing;
 
+namespace {
+
+// Maps one array of 2^18 values 1024 times and then another one, whose values are larger.
+class ManyValues {
+ public:
+  static constexpr uint64_t kPiece = kPieceElements, kMaps = 1025;
+  static constexpr uint64_t kOfMap = uint64_t{1} << 18, kBytes = kOfMap * sizeof(float);
+  ManyValues() {
+    int file = memfd_create("values", MFD_CLOEXEC);
+    REQUIRE(file >= 0);
+    REQUIRE(ftruncate(file, 2 * kBytes) == 0);
+    memory_ = mmap(nullptr, kMaps * kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+    REQUIRE(memory_ != MAP_FAILED);
+    for (uint64_t m = 0; m < kMaps; ++m) {
+      void* at = static_cast<char*>(memory_) + m * kBytes;
+      auto from = static_cast<off_t>(m + 1 < kMaps ? 0 : kBytes);
+      REQUIRE(mmap(at, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, from) == at);
+    }
+    close(file);
+    Rng rng(1);
+    for (uint64_t i = 0; i < kOfMap; ++i) {
+      data()[i] = static_cast<float>(2 * rng.unit() - 1);
+      data()[(kMaps - 1) * kOfMap + i] = static_cast<float>(10 * rng.unit());
+    }
+  }
+  ManyValues(const ManyValues&) = delete;
+  ManyValues& operator=(const ManyValues&) = delete;
+  ~ManyValues() { munmap(memory_, kMaps * kBytes); }
+  float* data() const { return static_cast<float*>(memory_); }
+
+ private:
+  void* memory_ = nullptr;
+};
+
+float sum_of(const float* values, uint64_t count) {
+  float sum = 0;
+  fold_array(Op::reduce_add, DType::f32, values, count, &sum);
+  return sum;
+}
+
+}  // namespace
+
 TEST_CASE("parts of all sizes are folded as defined: interpreter and CPU") {
   for (bool nan : {false, true}) {
     FoldCase c(nan);
@@ -34,38 +77,15 @@ TEST_CASE("parts of all sizes are folded as defined: interpreter and CPU") {
   }
 }
 
-TEST_CASE(
-    "three levels of pieces: 2^28 values and some, which are one array of 2^18 mapped again and "
-    "again") {
-  constexpr uint64_t kPiece = kPieceElements, kPeriod = 16 * kPiece, kSquare = kPiece * kPiece;
-  constexpr uint64_t kCount = kSquare + 3 * kPiece + 5, kBytes = kPeriod * sizeof(float);
-  constexpr uint64_t kMaps = (kCount + kPeriod - 1) / kPeriod;
-  int file = memfd_create("values", MFD_CLOEXEC);
-  REQUIRE(file >= 0);
-  REQUIRE(ftruncate(file, kBytes) == 0);
-  void* memory =
-      mmap(nullptr, kMaps * kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  REQUIRE(memory != MAP_FAILED);
-  for (uint64_t m = 0; m < kMaps; ++m) {
-    void* at = static_cast<char*>(memory) + m * kBytes;
-    REQUIRE(mmap(at, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == at);
+TEST_CASE("more values than a piece of pieces has are folded in three levels") {
+  constexpr uint64_t kPiece = ManyValues::kPiece, kMost = 7;
+  ManyValues values;
+  std::vector<float> pieces;
+  for (uint64_t p = 0; p < kPiece + kMost; ++p) {
+    pieces.push_back(sum_of(values.data() + p * kPiece, kPiece));
   }
-  close(file);
-  auto* values = static_cast<float*>(memory);
-  Rng rng(1);
-  for (uint64_t i = 0; i < kPeriod; ++i) values[i] = static_cast<float>(2 * rng.unit() - 1);
-
-  auto fold = [](const float* from, uint64_t count) {
-    float sum = 0;
-    fold_array(Op::reduce_add, DType::f32, from, count, &sum);
-    return sum;
-  };
-  std::vector<float> pieces;  // the first level, then a piece of those and the rest
-  for (uint64_t at = 0; at < kCount; at += kPiece) {
-    pieces.push_back(fold(values + at % kPeriod, std::min(kPiece, kCount - at)));
+  for (uint64_t more : {uint64_t{1}, uint64_t{4}, kMost}) {
+    const float second[] = {sum_of(pieces.data(), kPiece), sum_of(pieces.data() + kPiece, more)};
+    CHECK(sum_of(values.data(), (kPiece + more) * kPiece) == sum_of(second, 2));
   }
-  const float second[] = {fold(pieces.data(), kPiece),
-                          fold(pieces.data() + kPiece, pieces.size() - kPiece)};
-  CHECK(fold(values, kCount) == fold(second, 2));
-  munmap(memory, kMaps * kBytes);
 }

@@ -70,10 +70,10 @@ void check_expected(std::string_view path, const std::string& actual) {
   expected << in.rdbuf();
   std::string difference =
       in ? line_difference(expected.str(), actual) : "there is no such file yet";
-  if (difference.empty()) return;
-  FAIL_CHECK(
+  std::string message =
       fmt::format("{}\n{}\nIf this is right, run the test again with STEPFUSE_UPDATE_FILETESTS=1",
-                  file.string(), difference));
+                  file.string(), difference);
+  CHECK_MESSAGE(difference.empty(), message);
 }
 
 }  // namespace stepfuse::testing
