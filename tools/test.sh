@@ -132,7 +132,7 @@ if ((long)); then
   if [[ -e build/long.seconds ]]; then
     echo "The last long run here took $(($(<build/long.seconds) / 60)) minutes."
   else
-    echo "A long run takes about twelve hours on two cores, most of them for the planted faults."
+    echo "A long run takes several hours on two cores, one or two of them for the planted faults."
   fi
 fi
 
@@ -212,7 +212,7 @@ if ((long)); then
   excluded=(--label-exclude '^long$')
   for kind in address,undefined thread; do test_sanitized "$kind"; done
   step "planted faults"
-  check "planted faults" python3 tests/mutations/mutate.py
+  check "planted faults" python3 tests/mutations/mutate.py --jobs 2
 elif ((!quick)); then
   step lint
   check lint bash tools/lint.sh --changed

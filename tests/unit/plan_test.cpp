@@ -1,6 +1,7 @@
 // Results of lowering, and plans that the verifier refuses. Knows ir and compiler.
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -235,4 +236,21 @@ TEST_CASE("what belongs to two tables has a name each") {
   for (const plan::Table& t : plan.tables)
     names.insert({t.name, t.bounds_name, t.slopes_name, t.offsets_name});
   CHECK(names.size() == 8);
+}
+
+TEST_CASE(
+    "the input type of an instruction is that of its values, for select not that of its "
+    "condition") {
+  Program p = parse(R"(step @types {
+    buffer @w : f32 inout
+    %w = load @w : [f32]
+    %up = lt %w, 1 : [bool]
+    %new = select %up, 1, %w : [f32]
+    store @w, %new
+  })");
+  KernelPlan plan = plan_of(p, Form::fused, signatures_of(p));
+  std::map<Op, DType> inputs;
+  for (const plan::Inst& inst : plan.phases[0].bodies[0].code) inputs[inst.op] = inst.in;
+  CHECK(inputs.at(Op::lt) == DType::f32);
+  CHECK(inputs.at(Op::select) == DType::f32);
 }
