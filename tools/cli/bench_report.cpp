@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/text/printable.hpp"
 #include "tools/cli/bench_run.hpp"
 #include "tools/cli/json.hpp"
 #include "tools/cli/table.hpp"
@@ -44,7 +45,7 @@ std::string bench_text(const BenchReport& r) {
   std::string text =
       fmt::format("{}\n{} parameters in {} tensor{} (layout {})\n{}, {} rounds in turns\n\n",
                   r.title, with_commas(r.parameters), with_commas(r.tensors),
-                  r.tensors == 1 ? "" : "s", r.layout, r.cpu, r.rounds);
+                  r.tensors == 1 ? "" : "s", printable(r.layout), r.cpu, r.rounds);
   Table table;
   table.row({"", "median ms", "least ms", "B/parameter", "GB/s", "of floor", "of roof", "x fused"});
   for (const BenchRow& row : r.rows) {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "ir/text/near_names.hpp"
+#include "ir/text/printable.hpp"
 #include "runtime/cpu/cpu_executor.hpp"
 #include "tools/cli/cuda_code.hpp"
 #include "tools/cli/json.hpp"
@@ -157,7 +158,7 @@ void print_text(const Summary& s) {
   size_t tensors = s.layout.tensors.size();
   fmt::print("{}\n{} parameters in {} tensor{} (layout {}), {} inputs, seed {}\n", s.source.title,
              with_commas(s.parameters), with_commas(tensors), tensors == 1 ? "" : "s",
-             s.layout.name, s.options.inputs, s.options.plan.inputs.seed);
+             printable(s.layout.name), s.options.inputs, s.options.plan.inputs.seed);
   fmt::print("{}, form {}, {} in {:.1f} ms, workspace {}\n", s.options.backend, s.options.form,
              r.compile.from_disk_cache ? "from the disk cache" : "compiled", r.compile.prepare_ms,
              human_bytes(static_cast<double>(r.workspace_bytes)));

@@ -228,9 +228,8 @@ namespace {
 // step's buffers.
 LayoutFile layout_of_safetensors(const std::string& path) {
   TensorReader reader(path);
-  LayoutFile layout{.name = printable(std::filesystem::path(path).stem().string()),
-                    .source = path,
-                    .tensors = {}};
+  LayoutFile layout{
+      .name = std::filesystem::path(path).stem().string(), .source = path, .tensors = {}};
   for (const auto& [name, array] : reader.arrays()) {
     layout.tensors.push_back({.name = name,
                               .size = array.bytes / size_of(array.dtype),
