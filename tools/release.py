@@ -131,6 +131,10 @@ def main() -> None:
         folder = SOURCE / "build/release"
         shutil.rmtree(folder, ignore_errors=True)
         git(SOURCE, "clone", "--quiet", str(SOURCE), str(folder))
+        for name in ("user.name", "user.email"):  # a clone does not take them from the tree's own settings
+            value = git(SOURCE, "config", "--default", "", "--get", name)
+            if value:
+                git(folder, "config", name, value)
     tag = f"v{o.version}"
     if git(folder, "tag", "--list", tag):
         stop(f"the tag {tag} exists: choose a later version")
