@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Plants small faults in the product, one at a time, and says which of them the tests notice.
 
-    tests/mutations/mutate.py                         every fault; two hours, resumable
+    tests/mutations/mutate.py                         every fault; hours, resumable
     tests/mutations/mutate.py --only runtime/saved/record   those in files with this in the name
     tests/mutations/mutate.py --sample 20 --seed 3    20 of them, drawn at random
-    tests/mutations/mutate.py --jobs 2                two at a time, each in its own copy; on two cores in 70 minutes
+    tests/mutations/mutate.py --jobs 2                two at a time, each in its own copy; on two cores in 84 minutes
     tests/mutations/mutate.py --check                 only checks that the tables fit the sources; seconds
 
 A fault is a row of a table next to this file: a file, the text before (which occurs there once) and after, and the

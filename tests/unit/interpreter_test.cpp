@@ -116,8 +116,7 @@ TEST_CASE("a bound buffer is loaded and stored in each tensor's own dtype") {
   CHECK(widen(b[0], DType::bf16) == 1.5F);
 }
 
-TEST_CASE(
-    "a reduction over no elements is its identity, which no element changes by being combined") {
+TEST_CASE("a reduction over no elements gives the identity of its operation") {
   Program p = parse(R"(step @s {
     buffer @w : f32 inout
     report @sum : f32

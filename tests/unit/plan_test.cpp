@@ -238,9 +238,7 @@ TEST_CASE("what belongs to two tables has a name each") {
   CHECK(names.size() == 8);
 }
 
-TEST_CASE(
-    "the input type of an instruction is that of its values, for select not that of its "
-    "condition") {
+TEST_CASE("the input type of select is that of its values, not of its condition") {
   Program p = parse(R"(step @types {
     buffer @w : f32 inout
     %w = load @w : [f32]

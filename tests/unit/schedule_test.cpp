@@ -189,6 +189,12 @@ std::string print_of(const std::vector<Phase>& phases, const Program& p) {
   return out;
 }
 
+// The number of scratch arrays of a step in the unfused form.
+size_t unfused_scratch(const std::string& step) {
+  Program p = parse(step);
+  return make_schedule(p, {.form = Form::unfused, .signatures = signatures_of(p)}).scratch.size();
+}
+
 }  // namespace
 
 TEST_CASE("a reduction waits for a phase that loads its arrays anyway") {
@@ -225,7 +231,7 @@ TEST_CASE("a reduction waits for a phase that loads its arrays anyway") {
 
 TEST_CASE("unfused: what was stored in part is read back only for stores of the same part") {
   auto scratch_of = [](const std::string& later) {
-    Program p = parse(R"(step @parts {
+    return unfused_scratch(R"(step @parts {
     buffer @grad : f32 in
     buffer @m : f32 inout
     buffer @copy : bf16 out
@@ -240,7 +246,6 @@ TEST_CASE("unfused: what was stored in part is read back only for stores of the 
     store @m, %v if %p
     stage second
 )" + later + "}\n");
-    return make_schedule(p, {.form = Form::unfused, .signatures = signatures_of(p)}).scratch.size();
   };
   const std::string copy = "%narrow = cast %v : [bf16]\nstore @copy, %narrow";
   CHECK(scratch_of(copy + " if %p\n%c = const 0 : f32\nwrite @sum, %c\n") == 1);  // %p alone
@@ -251,10 +256,9 @@ TEST_CASE("unfused: what was stored in part is read back only for stores of the 
         1);
 }
 
-TEST_CASE(
-    "unfused: a kernel does not overwrite a value per square that it fetches with every row") {
+TEST_CASE("unfused: a kernel keeps a value per square that it fetches with every row") {
   auto scratch_of = [](const std::string& from, const std::string& type) {
-    Program p = parse(fmt::format(R"(step @chained {{
+    return unfused_scratch(fmt::format(R"(step @chained {{
     buffer @w : f32 inout
     %w = load @w : [f32]
     %most = reduce_max %w : <f32/128x128>
@@ -267,21 +271,18 @@ TEST_CASE(
     store @w, %new
 }}
 )",
-                                  from, type));
-    return make_schedule(p, {.form = Form::unfused, .signatures = signatures_of(p)}).scratch.size();
+                                       from, type));
   };
   CHECK(scratch_of("%w", "[f32]") == 1);
   CHECK(scratch_of("%most", "<f32/128x128>") == 2);
 }
 
-TEST_CASE(
-    "unfused: a value is read back from a buffer that every tensor has, and else from a scratch "
-    "array") {
+TEST_CASE("unfused: only a buffer that every tensor has replaces a scratch array") {
   auto scratch_of = [](const std::string& sizes) {
-    Program p = parse(R"(step @kept {
+    return unfused_scratch(R"(step @kept {
     buffer @g : f32 in
     buffer @m : f32 inout)" +
-                      sizes + R"(
+                           sizes + R"(
     buffer @out : f32 out
     %g = load @g : [f32]
     %m = load @m : [f32]
@@ -293,15 +294,15 @@ TEST_CASE(
     store @out, %x
 }
 )");
-    return make_schedule(p, {.form = Form::unfused, .signatures = signatures_of(p)}).scratch.size();
   };
   CHECK(scratch_of("") == 0);
   CHECK(scratch_of(" below 100") == 1);
 }
 
-TEST_CASE("unfused: a store waits until its buffer was loaded last, and its value is kept for it") {
+TEST_CASE(
+    "unfused: a store follows the last load of its buffer, and its value is kept until then") {
   auto scratch_of = [](const std::string& later) {
-    Program p = parse(R"(step @delayed {
+    return unfused_scratch(R"(step @delayed {
     buffer @g : f32 in
     buffer @w : f32 inout
     buffer @out : f32 out
@@ -312,11 +313,10 @@ TEST_CASE("unfused: a store waits until its buffer was loaded last, and its valu
     store @w, %v
     stage second
     %x = mul )" + later +
-                      R"(, %g : [f32]
+                           R"(, %g : [f32]
     store @out, %x
 }
 )");
-    return make_schedule(p, {.form = Form::unfused, .signatures = signatures_of(p)}).scratch.size();
   };
   CHECK(scratch_of("%g") == 0);
   CHECK(scratch_of("%w") == 1);
